@@ -1,0 +1,105 @@
+-- Arguments: the shapes that many functions share, and the one way to refuse an argument.
+
+create or replace function flowfabric._ff_raise_invalid(
+    p_fn text,
+    p_field text,
+    p_reason text,
+    p_value text default null
+)
+returns void
+language plpgsql stable
+as $$
+begin
+    perform flowfabric._ff_raise(
+        'invalid_input', p_fn,
+        jsonb_build_object('field', p_field, 'reason', p_reason, 'value', left(p_value, 200)));
+end;
+$$;
+comment on function flowfabric._ff_raise_invalid(text, text, text, text) is
+'Internal: raises invalid_input for one argument; the value is cut to 200 characters.';
+
+-- White space and control characters of the whole of Unicode, spelt out: the classes of a regular expression depend
+-- on the collation, and under "C" know ASCII only.
+create or replace function flowfabric._ff_has_space_or_control(p_text text)
+returns boolean
+language sql immutable parallel safe
+as $$
+    select p_text collate "C"
+        ~ E'[\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]'
+$$;
+comment on function flowfabric._ff_has_space_or_control(text) is
+'Internal: whether a text contains white space or a control character, in any script.';
+
+create or replace function flowfabric._ff_is_name(p_name text)
+returns boolean
+language sql immutable parallel safe
+as $$
+    select coalesce(
+        octet_length(p_name) between 1 and 256 and not flowfabric._ff_has_space_or_control(p_name), false)
+$$;
+comment on function flowfabric._ff_is_name(text) is
+'Internal: whether a text can be a namespace, worker id, worker instance id, budget id or quota policy id.';
+
+create or replace function flowfabric._ff_raise_invalid_name(p_name text, p_field text, p_fn text)
+returns void
+language plpgsql stable
+as $$
+begin
+    perform flowfabric._ff_raise_invalid(
+        p_fn, p_field,
+        case
+            when p_name is null then 'null'
+            when p_name = '' then 'empty'
+            when octet_length(p_name) > 256 then 'too_long'
+            else 'space_or_control'
+        end,
+        p_name);
+end;
+$$;
+comment on function flowfabric._ff_raise_invalid_name(text, text, text) is
+'Internal: raises invalid_input for a text that _ff_is_name refused.';
+
+create or replace function flowfabric._ff_is_lane_id(p_lane_id text)
+returns boolean
+language sql immutable parallel safe
+as $$
+    select coalesce(octet_length(p_lane_id) between 1 and 64 and p_lane_id collate "C" ~ '^[ -~]+$', false)
+$$;
+comment on function flowfabric._ff_is_lane_id(text) is
+'Internal: whether a text can be a lane id: 1 to 64 printable ASCII characters.';
+
+create or replace function flowfabric._ff_raise_invalid_lane(p_lane_id text, p_fn text, p_field text default 'lane_id')
+returns void
+language plpgsql stable
+as $$
+begin
+    perform flowfabric._ff_raise_invalid(
+        p_fn, p_field,
+        case
+            when p_lane_id is null then 'null'
+            when p_lane_id = '' then 'empty'
+            when octet_length(p_lane_id) > 64 then 'too_long'
+            else 'not_printable_ascii'
+        end,
+        p_lane_id);
+end;
+$$;
+comment on function flowfabric._ff_raise_invalid_lane(text, text, text) is
+'Internal: raises invalid_input for a text that _ff_is_lane_id refused.';
+
+-- The calling role is the one chosen with SET ROLE, else the session user: inside a security definer function
+-- current_user is the owner of the schema.
+create or replace function flowfabric._ff_require_role(p_role text, p_fn text)
+returns void
+language plpgsql stable
+as $$
+declare
+    v_caller text := coalesce(nullif(current_setting('role', true), 'none'), session_user);
+begin
+    if not pg_has_role(v_caller, p_role, 'usage') then
+        perform flowfabric._ff_raise('unauthorized', p_fn, jsonb_build_object('op', p_fn, 'role', p_role));
+    end if;
+end;
+$$;
+comment on function flowfabric._ff_require_role(text, text) is
+'Internal: raises unauthorized unless the calling role has the privileges of the given one.';

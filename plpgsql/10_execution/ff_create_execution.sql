@@ -1,0 +1,200 @@
+-- ff_create_execution: create an execution, at most once per id and per idempotency key.
+--
+-- Fence:  none.
+-- Locks:  the idempotency row, then the new execution row.
+-- Writes: ff_exec_core, ff_exec_payload; ff_execution_idempotency with a key; ff_lane_registry and ff_capability_set
+--         at the first use of a lane or of a set of capabilities.
+-- Raises: invalid_input, lane_not_accepting, invalid_policy_json, invalid_capabilities, invalid_tag_key.
+-- Retry:  safe with an id or an idempotency key: the repeat answers `duplicate`.
+--
+-- A duplicate is reported even if the repeated call carries a malformed policy or its lane no longer accepts work:
+-- the caller asks whether its execution exists, and it does.
+create or replace function flowfabric.ff_create_execution(
+    p_execution_kind text,
+    p_payload bytea default null,
+    p_lane_id text default 'default',
+    p_namespace text default 'default',
+    p_execution_id text default null,
+    p_payload_encoding text default null,
+    p_priority integer default 0,
+    p_policy jsonb default null,
+    p_tags jsonb default '{}',
+    p_delay_until_ms bigint default null,
+    p_execution_deadline_at_ms bigint default null,
+    p_idempotency_key text default null,
+    p_dedup_ttl_ms bigint default null,
+    p_creator_identity text default null
+)
+returns flowfabric.ff_execution_outcome
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    c_fn constant text := 'ff_create_execution';
+    v_lane_id text := coalesce(p_lane_id, 'default');
+    v_namespace text := coalesce(p_namespace, 'default');
+    v_key flowfabric.ff_execution_key;
+    v_idempotency_key text := nullif(p_idempotency_key, '');
+    v_partitions integer;
+    v_instance_tag_key text;
+    v_lane_state text;
+    v_lane_crc integer;
+    v_policy jsonb := nullif(p_policy, '{}'::jsonb);
+    v_facts flowfabric.ff_policy_facts;
+    v_tags jsonb := coalesce(p_tags, '{}'::jsonb);
+    v_capability_set_id integer := 1;
+    v_dedup_ttl_ms bigint;
+    v_now_ms bigint;
+    v_delayed boolean;
+begin
+    if (flowfabric._ff_is_lane_id(v_lane_id) and flowfabric._ff_is_name(v_namespace)
+        and p_execution_kind <> '' and octet_length(coalesce(v_idempotency_key, '')) <= 512) is not true
+    then
+        if not flowfabric._ff_is_name(v_namespace) then
+            perform flowfabric._ff_raise_invalid_name(v_namespace, 'namespace', c_fn);
+        elsif not flowfabric._ff_is_lane_id(v_lane_id) then
+            perform flowfabric._ff_raise_invalid_lane(v_lane_id, c_fn);
+        elsif octet_length(v_idempotency_key) > 512 then
+            perform flowfabric._ff_raise_invalid(c_fn, 'idempotency_key', 'too_long', v_idempotency_key);
+        end if;
+        perform flowfabric._ff_raise_invalid(
+            c_fn, 'execution_kind', case when p_execution_kind is null then 'null' else 'empty' end);
+    end if;
+
+    select c.num_flow_partitions, c.instance_tag_key, l.lane_state, l.lane_crc
+    into v_partitions, v_instance_tag_key, v_lane_state, v_lane_crc
+    from flowfabric.ff_partition_config as c
+    left join flowfabric.ff_lane_registry as l on l.lane_id = v_lane_id;
+    if nullif(p_execution_id, '') is not null then
+        v_key := flowfabric._ff_parse_execution_id(p_execution_id, c_fn);
+        if v_key.partition_key >= v_partitions then
+            perform flowfabric._ff_raise_invalid(c_fn, 'execution_id', 'bad_partition', p_execution_id);
+        end if;
+    end if;
+
+    v_now_ms := flowfabric.ff_now_ms();
+    if v_idempotency_key is not null then
+        select i.partition_key, i.execution_id into v_key.partition_key, v_key.execution_id
+        from flowfabric.ff_execution_idempotency as i
+        where i.namespace = v_namespace and i.idempotency_key = v_idempotency_key and i.expires_at_ms > v_now_ms;
+        if found then
+            return flowfabric._ff_duplicate(v_key);
+        end if;
+        -- SELECT INTO that finds nothing sets its targets to NULL.
+        if nullif(p_execution_id, '') is not null then
+            v_key := flowfabric._ff_parse_execution_id(p_execution_id, c_fn);
+        end if;
+    end if;
+    if v_key.execution_id is not null and exists (
+        select from flowfabric.ff_exec_core as e
+        where e.partition_key = v_key.partition_key and e.execution_id = v_key.execution_id)
+    then
+        return flowfabric._ff_duplicate(v_key);
+    end if;
+
+    if v_lane_state in ('draining', 'disabled') then
+        perform flowfabric._ff_raise(
+            'lane_not_accepting', c_fn, jsonb_build_object('lane_id', v_lane_id, 'lane_state', v_lane_state));
+    end if;
+    if v_policy is not null then
+        v_facts := flowfabric._ff_read_policy(v_policy, c_fn);
+        v_capability_set_id := flowfabric._ff_intern_capabilities(v_facts.required_capabilities, v_now_ms);
+    end if;
+    if v_tags <> '{}'::jsonb then
+        perform flowfabric._ff_check_tags_shape(v_tags, c_fn);
+        perform flowfabric._ff_check_tag_keys(v_tags, c_fn);
+    end if;
+
+    if v_lane_state is null then
+        v_lane_crc := flowfabric._ff_register_lane(v_lane_id, 'create_execution', v_now_ms);
+    end if;
+    if v_key.execution_id is null then
+        v_key.partition_key := v_lane_crc % v_partitions;
+        v_key.execution_id := gen_random_uuid();
+    end if;
+    v_dedup_ttl_ms := least(coalesce(p_dedup_ttl_ms, v_facts.dedup_window_ms, 86400000), 9007199254740991);
+    if v_idempotency_key is not null and v_dedup_ttl_ms > 0 then
+        -- Of two calls with one key the second waits here for the first, and creates only if that rolls back.
+        insert into flowfabric.ff_execution_idempotency as i (
+            namespace, idempotency_key, partition_key, execution_id, created_at_ms, expires_at_ms)
+        values (
+            v_namespace, v_idempotency_key, v_key.partition_key, v_key.execution_id, v_now_ms,
+            v_now_ms + v_dedup_ttl_ms)
+        on conflict (namespace, idempotency_key) do update
+        set partition_key = excluded.partition_key,
+            execution_id = excluded.execution_id,
+            created_at_ms = excluded.created_at_ms,
+            expires_at_ms = excluded.expires_at_ms
+        where i.expires_at_ms <= excluded.created_at_ms;
+        if not found then
+            select i.partition_key, i.execution_id into v_key.partition_key, v_key.execution_id
+            from flowfabric.ff_execution_idempotency as i
+            where i.namespace = v_namespace and i.idempotency_key = v_idempotency_key;
+            return flowfabric._ff_duplicate(v_key);
+        end if;
+        v_now_ms := flowfabric.ff_now_ms();
+    end if;
+
+    v_delayed := coalesce(p_delay_until_ms > v_now_ms, false);
+    insert into flowfabric.ff_exec_core (
+        partition_key, execution_id, namespace, lane_id, execution_kind, priority, capability_set_id, budget_ids,
+        quota_policy_id, attempt_timeout_ms, retention_ms, instance_tag, lifecycle_phase, ownership_state,
+        eligibility_state, blocking_reason, blocking_detail, attempt_state, delay_until_ms, deadline_at_ms,
+        created_at_ms, last_transition_at_ms, last_mutation_at_ms)
+    values (
+        v_key.partition_key, v_key.execution_id, v_namespace, v_lane_id, p_execution_kind,
+        least(greatest(coalesce(p_priority, 0), 0), 9000), v_capability_set_id, v_facts.budget_ids,
+        v_facts.quota_policy_id, v_facts.attempt_timeout_ms, v_facts.retention_ms, v_tags ->> v_instance_tag_key,
+        'runnable', 'unowned',
+        case when v_delayed then 'not_eligible_until_time'::flowfabric.ff_eligibility_state else 'eligible_now' end,
+        case when v_delayed then 'waiting_for_delay'::flowfabric.ff_blocking_reason else 'waiting_for_worker' end,
+        case when v_delayed then 'until=' || p_delay_until_ms::text end,
+        'pending_first_attempt', case when v_delayed then p_delay_until_ms end, p_execution_deadline_at_ms,
+        v_now_ms, v_now_ms, v_now_ms)
+    on conflict do nothing;
+    if not found then
+        -- Another call with this id got in first; the key must not point at an execution that it did not make.
+        delete from flowfabric.ff_execution_idempotency as i
+        where i.namespace = v_namespace and i.idempotency_key = v_idempotency_key;
+        return flowfabric._ff_duplicate(v_key);
+    end if;
+    insert into flowfabric.ff_exec_payload (
+        partition_key, execution_id, payload, payload_encoding, policy, tags, creator_identity)
+    values (
+        v_key.partition_key, v_key.execution_id, nullif(p_payload, ''::bytea), nullif(p_payload_encoding, ''),
+        v_policy, v_tags, nullif(p_creator_identity, ''));
+    if not v_delayed then
+        perform flowfabric._ff_wake('ff_eligible', v_lane_id);
+    end if;
+    return row(
+        'created', flowfabric.ff_format_execution_id(v_key.partition_key, v_key.execution_id),
+        case when v_delayed then 'delayed'::flowfabric.ff_public_state else 'waiting' end
+    )::flowfabric.ff_execution_outcome;
+end;
+$$;
+
+comment on function flowfabric.ff_create_execution(
+    text, bytea, text, text, text, text, integer, jsonb, jsonb, bigint, bigint, text, bigint, text) is
+'Creates an execution, at most once per id and per idempotency key; only its kind is required.';
+
+grant execute on function flowfabric.ff_create_execution(
+    text, bytea, text, text, text, text, integer, jsonb, jsonb, bigint, bigint, text, bigint, text)
+to flowfabric_producer;
+
+create or replace function flowfabric._ff_duplicate(p_key flowfabric.ff_execution_key)
+returns flowfabric.ff_execution_outcome
+language plpgsql stable
+as $$
+declare
+    v_state flowfabric.ff_public_state;
+begin
+    select e.public_state into v_state
+    from flowfabric.ff_exec_core as e
+    where e.partition_key = p_key.partition_key and e.execution_id = p_key.execution_id;
+    return row(
+        'duplicate', flowfabric.ff_format_execution_id(p_key.partition_key, p_key.execution_id), v_state
+    )::flowfabric.ff_execution_outcome;
+end;
+$$;
+comment on function flowfabric._ff_duplicate(flowfabric.ff_execution_key) is
+'Internal: the answer for an execution that exists already; its state is NULL once retention has removed it.';

@@ -1,0 +1,115 @@
+-- The moves of scheduling: claim floors and capabilities.
+
+-- R6 of the claim floors (spec 40, section 1.13): an old execution that becomes eligible again lies below the floor of
+-- its queue segment; the next claim must look there. A busy floor row is left alone, the regular re-check finds it.
+create or replace function flowfabric._ff_announce_eligible(
+    p_lane_id text,
+    p_capability_set_id integer,
+    p_priority integer,
+    p_created_at_ms bigint,
+    p_now_ms bigint
+)
+returns void
+language plpgsql volatile
+as $$
+begin
+    if p_created_at_ms >= p_now_ms - flowfabric._ff_setting_value('claim_floor_lag_ms') then
+        return;
+    end if;
+    update flowfabric.ff_lane_floor as f
+    set checked_at_ms = 0
+    from (
+        select l.lane_id, l.capability_set_id, l.priority
+        from flowfabric.ff_lane_floor as l
+        where l.lane_id = p_lane_id and l.capability_set_id = p_capability_set_id and l.priority = p_priority
+            and l.floor_ms > p_created_at_ms and l.checked_at_ms > 0
+        for no key update skip locked
+    ) as due
+    where f.lane_id = due.lane_id and f.capability_set_id = due.capability_set_id and f.priority = due.priority;
+end;
+$$;
+comment on function flowfabric._ff_announce_eligible(text, integer, integer, bigint, bigint) is
+'Internal: makes the next claim look below the floor of a queue segment into which an old execution came back.';
+
+-- The token rules of spec 40 section 1.5, in their order; both sides of a match pass through here.
+create or replace function flowfabric._ff_normalize_capabilities(p_tokens text[], p_side text, p_fn text)
+returns text[]
+language plpgsql stable
+as $$
+declare
+    v_token text;
+    v_reason text;
+    v_tokens text[];
+begin
+    if p_tokens is null or cardinality(p_tokens) = 0 then
+        return '{}'::text[];
+    end if;
+    foreach v_token in array p_tokens loop
+        v_reason := case
+            when v_token is null then 'non_string_token'
+            when v_token = '' then 'empty_token'
+            when v_token like '%,%' then 'comma_in_token'
+            when flowfabric._ff_has_space_or_control(v_token) then 'control_or_whitespace'
+        end;
+        exit when v_reason is not null;
+    end loop;
+    if v_reason is null then
+        select array_agg(distinct t.token collate "C" order by t.token collate "C") into v_tokens
+        from unnest(p_tokens) as t (token);
+        v_reason := case
+            when cardinality(v_tokens) > 256 then 'too_many_tokens'
+            when octet_length(array_to_string(v_tokens, ',')) > 4096 then 'too_many_bytes'
+        end;
+    end if;
+    if v_reason is not null then
+        perform flowfabric._ff_raise(
+            'invalid_capabilities', p_fn, jsonb_build_object('side', p_side, 'reason', v_reason));
+    end if;
+    return v_tokens;
+end;
+$$;
+comment on function flowfabric._ff_normalize_capabilities(text[], text, text) is
+'Internal: capabilities sorted by bytes and without duplicates; raises invalid_capabilities with side and reason.';
+
+create or replace function flowfabric._ff_intern_capabilities(p_tokens text[], p_now_ms bigint)
+returns integer
+language plpgsql volatile
+as $$
+declare
+    v_id integer;
+begin
+    if p_tokens = '{}' then
+        return 1;
+    end if;
+    select s.capability_set_id into v_id from flowfabric.ff_capability_set as s where s.tokens = p_tokens;
+    if not found then
+        insert into flowfabric.ff_capability_set (tokens, created_at_ms)
+        values (p_tokens, p_now_ms)
+        on conflict do nothing
+        returning capability_set_id into v_id;
+        -- Somebody else interned the same set and has committed: the insert waited for that.
+        if v_id is null then
+            select s.capability_set_id into strict v_id from flowfabric.ff_capability_set as s where s.tokens = p_tokens;
+        end if;
+    end if;
+    return v_id;
+end;
+$$;
+comment on function flowfabric._ff_intern_capabilities(text[], bigint) is
+'Internal: the id of a normalised set of capabilities; 1 is the empty set.';
+
+create or replace function flowfabric._ff_register_lane(p_lane_id text, p_registered_by text, p_now_ms bigint)
+returns integer
+language plpgsql volatile
+as $$
+declare
+    v_crc integer := flowfabric._ff_crc16(convert_to(p_lane_id, 'UTF8'));
+begin
+    insert into flowfabric.ff_lane_registry (lane_id, lane_crc, registered_at_ms, registered_by)
+    values (p_lane_id, v_crc, p_now_ms, p_registered_by)
+    on conflict do nothing;
+    return v_crc;
+end;
+$$;
+comment on function flowfabric._ff_register_lane(text, text, bigint) is
+'Internal: makes sure that a lane is registered; returns its CRC.';
