@@ -29,7 +29,7 @@ returns flowfabric.ff_execution_key
 language plpgsql stable
 as $$
 declare
-    v_number text := substr(p_execution_id, 5, length(p_execution_id) - 42);
+    v_number text := substr(p_execution_id, 5, greatest(length(p_execution_id) - 42, 0));
     v_uuid text := right(p_execution_id, 36);
 begin
     if (p_execution_id like '{fp:%}:________-____-____-____-____________'

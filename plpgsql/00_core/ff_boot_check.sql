@@ -59,14 +59,17 @@ begin
             returning c.event_epoch into v_report.event_epoch;
             if v_stored_server is not null then
                 v_report.warnings := v_report.warnings
-                    || format('the data were restored on another server; event epoch raised to %s', v_report.event_epoch);
+                    || format(
+                        'the data were restored on another server; event epoch raised to %s', v_report.event_epoch);
             end if;
         end if;
     end if;
 
     if v_installed > p_required_version then
         v_report.warnings := v_report.warnings
-            || format('the schema (%s) is newer than this client needs (%s), and compatible', v_installed, p_required_version);
+            || format(
+                'the schema (%s) is newer than this client needs (%s), and compatible',
+                v_installed, p_required_version);
     end if;
     select max(s.last_run_at_ms) into v_last_tick_ms from flowfabric.ff_scanner as s;
     if coalesce(v_last_tick_ms, 0) < flowfabric.ff_now_ms() - 300000 then

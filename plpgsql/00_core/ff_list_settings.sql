@@ -19,6 +19,7 @@ begin
 end;
 $$;
 
-comment on function flowfabric.ff_list_settings() is 'Every setting of the engine, with its value in force and its default.';
+comment on function flowfabric.ff_list_settings() is
+'Every setting of the engine, with its value in force and its default.';
 
 grant execute on function flowfabric.ff_list_settings() to flowfabric_reader, flowfabric_operator;

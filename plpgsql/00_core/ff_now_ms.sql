@@ -16,7 +16,8 @@ as $$
     select floor(extract(epoch from clock_timestamp()) * 1000)::bigint
 $$;
 
-comment on function flowfabric.ff_now_ms() is 'The time of the engine: milliseconds since 1970, by the clock of the database.';
+comment on function flowfabric.ff_now_ms() is
+'The time of the engine: milliseconds since 1970, by the clock of the database.';
 
 grant execute on function flowfabric.ff_now_ms()
 to flowfabric_producer, flowfabric_worker, flowfabric_signaller, flowfabric_operator, flowfabric_reader;

@@ -132,12 +132,13 @@ begin
                 'execution_id', v_execution_id, 'lease_epoch', p_exec.current_lease_epoch,
                 'lease_expires_at_ms', p_exec.lease_expires_at_ms, 'now_ms', p_now_ms))::flowfabric.ff_refusal;
     end if;
+    -- An override has no triple to compare. A given one must equal what is stored: `<>` would let a NULL pass.
     v_names := array_remove(array[
-        case when p_lease_id <> p_exec.current_lease_id then 'lease_id' end,
-        case when p_lease_epoch <> p_exec.current_lease_epoch then 'lease_epoch' end,
-        case when p_attempt_id <> p_exec.current_attempt_id then 'attempt_id' end,
+        case when p_lease_id is distinct from p_exec.current_lease_id then 'lease_id' end,
+        case when p_lease_epoch is distinct from p_exec.current_lease_epoch then 'lease_epoch' end,
+        case when p_attempt_id is distinct from p_exec.current_attempt_id then 'attempt_id' end,
         case when p_attempt_index <> p_exec.total_attempt_count - 1 then 'attempt_index' end], null);
-    if cardinality(v_names) > 0 then
+    if p_lease_id is not null and cardinality(v_names) > 0 then
         return row(
             'stale_lease',
             jsonb_build_object(
@@ -419,7 +420,9 @@ begin
         suspended_at_ms = p_now_ms,
         suspension_id = p_suspension_id,
         -- At least 1: an attempt that was just about to time out must not come back without a timeout.
-        timeout_remaining_ms = greatest(p_exec.attempt_timeout_at_ms - p_now_ms, 1)
+        timeout_remaining_ms = case
+            when p_exec.attempt_timeout_at_ms is not null then greatest(p_exec.attempt_timeout_at_ms - p_now_ms, 1)
+        end
     where a.partition_key = p_exec.partition_key and a.execution_id = p_exec.execution_id
         and a.attempt_index = p_exec.total_attempt_count - 1;
 end;

@@ -50,28 +50,29 @@ $$;
 comment on function flowfabric._ff_check_object(jsonb, text[], text) is
 'Internal: raises invalid_policy_json unless a value is absent or an object.';
 
--- The retry policy: the inner object of policy.retry_policy, or the one given to a failing call.
-create or replace function flowfabric._ff_check_retry_policy(p_retry_policy jsonb, p_path text[], p_fn text)
+-- The retry policy at p_path of a document: policy.retry_policy at a creation, the whole document ({}) where a failing
+-- call brings its own. Errors name the place in the document that the caller sent.
+create or replace function flowfabric._ff_check_retry_policy(p_policy jsonb, p_path text[], p_fn text)
 returns void
 language plpgsql stable
 as $$
 declare
     v_name text;
 begin
-    if p_retry_policy is null then
+    if p_policy #> p_path is null then
         return;
     end if;
-    perform flowfabric._ff_check_object(p_retry_policy, p_path, p_fn);
-    perform flowfabric._ff_policy_number(p_retry_policy, array['max_retries'], p_fn);
-    perform flowfabric._ff_check_object(p_retry_policy -> 'backoff', p_path || 'backoff'::text, p_fn);
+    perform flowfabric._ff_check_object(p_policy #> p_path, p_path, p_fn);
+    perform flowfabric._ff_policy_number(p_policy, p_path || 'max_retries'::text, p_fn);
+    perform flowfabric._ff_check_object(p_policy #> (p_path || 'backoff'::text), p_path || 'backoff'::text, p_fn);
     foreach v_name in array array['initial_delay_ms', 'max_delay_ms', 'multiplier', 'delay_ms'] loop
-        perform flowfabric._ff_policy_number(p_retry_policy, array['backoff', v_name], p_fn);
+        perform flowfabric._ff_policy_number(p_policy, p_path || array['backoff', v_name], p_fn);
     end loop;
-    perform flowfabric._ff_policy_texts(p_retry_policy, array['retryable_categories'], p_fn);
+    perform flowfabric._ff_policy_texts(p_policy, p_path || 'retryable_categories'::text, p_fn);
 end;
 $$;
 comment on function flowfabric._ff_check_retry_policy(jsonb, text[], text) is
-'Internal: raises invalid_policy_json unless a retry policy is absent or well formed.';
+'Internal: raises invalid_policy_json unless the retry policy at a path is absent or well formed.';
 
 create or replace function flowfabric._ff_policy_texts(p_policy jsonb, p_path text[], p_fn text)
 returns text[]
@@ -117,7 +118,7 @@ begin
             from jsonb_array_elements(v_list) as e (element)),
         'required', p_fn);
 
-    perform flowfabric._ff_check_retry_policy(p_policy -> 'retry_policy', array['retry_policy'], p_fn);
+    perform flowfabric._ff_check_retry_policy(p_policy, array['retry_policy'], p_fn);
     perform flowfabric._ff_check_object(p_policy -> 'timeout_policy', array['timeout_policy'], p_fn);
     perform flowfabric._ff_check_object(p_policy -> 'stream_policy', array['stream_policy'], p_fn);
     foreach v_name in array array['max_reclaim_count', 'max_replay_count', 'max_signals_per_execution'] loop

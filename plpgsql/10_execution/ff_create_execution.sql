@@ -34,6 +34,7 @@ declare
     v_lane_id text := coalesce(p_lane_id, 'default');
     v_namespace text := coalesce(p_namespace, 'default');
     v_key flowfabric.ff_execution_key;
+    v_known_key flowfabric.ff_execution_key;
     v_idempotency_key text := nullif(p_idempotency_key, '');
     v_partitions integer;
     v_instance_tag_key text;
@@ -44,45 +45,32 @@ declare
     v_tags jsonb := coalesce(p_tags, '{}'::jsonb);
     v_capability_set_id integer := 1;
     v_dedup_ttl_ms bigint;
+    v_reserves boolean;
     v_now_ms bigint;
     v_delayed boolean;
 begin
-    if (flowfabric._ff_is_lane_id(v_lane_id) and flowfabric._ff_is_name(v_namespace)
-        and p_execution_kind <> '' and octet_length(coalesce(v_idempotency_key, '')) <= 512) is not true
-    then
-        if not flowfabric._ff_is_name(v_namespace) then
-            perform flowfabric._ff_raise_invalid_name(v_namespace, 'namespace', c_fn);
-        elsif not flowfabric._ff_is_lane_id(v_lane_id) then
-            perform flowfabric._ff_raise_invalid_lane(v_lane_id, c_fn);
-        elsif octet_length(v_idempotency_key) > 512 then
-            perform flowfabric._ff_raise_invalid(c_fn, 'idempotency_key', 'too_long', v_idempotency_key);
-        end if;
-        perform flowfabric._ff_raise_invalid(
-            c_fn, 'execution_kind', case when p_execution_kind is null then 'null' else 'empty' end);
-    end if;
-
     select c.num_flow_partitions, c.instance_tag_key, l.lane_state, l.lane_crc
     into v_partitions, v_instance_tag_key, v_lane_state, v_lane_crc
     from flowfabric.ff_partition_config as c
     left join flowfabric.ff_lane_registry as l on l.lane_id = v_lane_id;
-    if nullif(p_execution_id, '') is not null then
-        v_key := flowfabric._ff_parse_execution_id(p_execution_id, c_fn);
-        if v_key.partition_key >= v_partitions then
-            perform flowfabric._ff_raise_invalid(c_fn, 'execution_id', 'bad_partition', p_execution_id);
+    -- A plain call passes one test; only another one is looked at argument by argument (HOTPATH 2.7).
+    if (flowfabric._ff_is_name(v_namespace) and flowfabric._ff_is_lane_id(v_lane_id) and p_execution_kind <> ''
+        and v_idempotency_key is null and p_execution_id is null) is not true
+    then
+        if not flowfabric._ff_is_name(v_namespace) then
+            perform flowfabric._ff_raise_invalid_name(v_namespace, 'namespace', c_fn);
         end if;
+        v_key := flowfabric._ff_check_creation(
+            p_execution_kind, v_lane_id, v_idempotency_key, nullif(p_execution_id, ''), v_partitions, c_fn);
     end if;
 
     v_now_ms := flowfabric.ff_now_ms();
     if v_idempotency_key is not null then
-        select i.partition_key, i.execution_id into v_key.partition_key, v_key.execution_id
+        select i.partition_key, i.execution_id into v_known_key
         from flowfabric.ff_execution_idempotency as i
         where i.namespace = v_namespace and i.idempotency_key = v_idempotency_key and i.expires_at_ms > v_now_ms;
         if found then
-            return flowfabric._ff_duplicate(v_key);
-        end if;
-        -- SELECT INTO that finds nothing sets its targets to NULL.
-        if nullif(p_execution_id, '') is not null then
-            v_key := flowfabric._ff_parse_execution_id(p_execution_id, c_fn);
+            return flowfabric._ff_duplicate(v_known_key);
         end if;
     end if;
     if v_key.execution_id is not null and exists (
@@ -113,7 +101,8 @@ begin
         v_key.execution_id := gen_random_uuid();
     end if;
     v_dedup_ttl_ms := least(coalesce(p_dedup_ttl_ms, v_facts.dedup_window_ms, 86400000), 9007199254740991);
-    if v_idempotency_key is not null and v_dedup_ttl_ms > 0 then
+    v_reserves := v_idempotency_key is not null and v_dedup_ttl_ms > 0;
+    if v_reserves then
         -- Of two calls with one key the second waits here for the first, and creates only if that rolls back.
         insert into flowfabric.ff_execution_idempotency as i (
             namespace, idempotency_key, partition_key, execution_id, created_at_ms, expires_at_ms)
@@ -127,12 +116,11 @@ begin
             expires_at_ms = excluded.expires_at_ms
         where i.expires_at_ms <= excluded.created_at_ms;
         if not found then
-            select i.partition_key, i.execution_id into v_key.partition_key, v_key.execution_id
+            select i.partition_key, i.execution_id into v_known_key
             from flowfabric.ff_execution_idempotency as i
             where i.namespace = v_namespace and i.idempotency_key = v_idempotency_key;
-            return flowfabric._ff_duplicate(v_key);
+            return flowfabric._ff_duplicate(v_known_key);
         end if;
-        v_now_ms := flowfabric.ff_now_ms();
     end if;
 
     v_delayed := coalesce(p_delay_until_ms > v_now_ms, false);
@@ -153,9 +141,12 @@ begin
         v_now_ms, v_now_ms, v_now_ms)
     on conflict do nothing;
     if not found then
-        -- Another call with this id got in first; the key must not point at an execution that it did not make.
-        delete from flowfabric.ff_execution_idempotency as i
-        where i.namespace = v_namespace and i.idempotency_key = v_idempotency_key;
+        -- Another call with this id got in first; the key must not point at an execution that it did not make. A key
+        -- that this call did not reserve is somebody else's.
+        if v_reserves then
+            delete from flowfabric.ff_execution_idempotency as i
+            where i.namespace = v_namespace and i.idempotency_key = v_idempotency_key;
+        end if;
         return flowfabric._ff_duplicate(v_key);
     end if;
     insert into flowfabric.ff_exec_payload (
@@ -180,6 +171,43 @@ comment on function flowfabric.ff_create_execution(
 grant execute on function flowfabric.ff_create_execution(
     text, bytea, text, text, text, text, integer, jsonb, jsonb, bigint, bigint, text, bigint, text)
 to flowfabric_producer;
+
+-- Check 1 of spec 10 section 4.1, for one creation and for each of a batch.
+create or replace function flowfabric._ff_check_creation(
+    p_execution_kind text,
+    p_lane_id text,
+    p_idempotency_key text,
+    p_execution_id text,
+    p_partitions integer,
+    p_fn text
+)
+returns flowfabric.ff_execution_key
+language plpgsql stable
+as $$
+declare
+    v_key flowfabric.ff_execution_key;
+begin
+    if not flowfabric._ff_is_lane_id(p_lane_id) then
+        perform flowfabric._ff_raise_invalid_lane(p_lane_id, p_fn);
+    end if;
+    if (p_execution_kind <> '') is not true then
+        perform flowfabric._ff_raise_invalid(
+            p_fn, 'execution_kind', case when p_execution_kind is null then 'null' else 'empty' end);
+    end if;
+    if octet_length(p_idempotency_key) > 512 then
+        perform flowfabric._ff_raise_invalid(p_fn, 'idempotency_key', 'too_long', p_idempotency_key);
+    end if;
+    if p_execution_id is not null then
+        v_key := flowfabric._ff_parse_execution_id(p_execution_id, p_fn);
+        if v_key.partition_key >= p_partitions then
+            perform flowfabric._ff_raise_invalid(p_fn, 'execution_id', 'bad_partition', p_execution_id);
+        end if;
+    end if;
+    return v_key;
+end;
+$$;
+comment on function flowfabric._ff_check_creation(text, text, text, text, integer, text) is
+'Internal: raises invalid_input for a malformed creation; returns the key behind the given id, NULL for none.';
 
 create or replace function flowfabric._ff_duplicate(p_key flowfabric.ff_execution_key)
 returns flowfabric.ff_execution_outcome

@@ -1,6 +1,7 @@
 -- The moves of a lease: issuing it, losing it, and the three bodies of a claim (spec 40, section 1.10).
 
--- The one statement that makes an execution owned. The attempt's row is written by the body that calls it.
+-- The one statement that makes an execution owned. The attempt's row is written by the body that calls it. Whatever
+-- grant there was ends here, be it the one that was consumed or an expired one: beside a lease there is no grant.
 create or replace function flowfabric._ff_issue_lease(
     p_exec flowfabric.ff_exec_core,
     p_attempt_id uuid,
@@ -47,6 +48,8 @@ begin
         last_transition_at_ms = p_now_ms,
         last_mutation_at_ms = p_now_ms
     where e.partition_key = p_exec.partition_key and e.execution_id = p_exec.execution_id;
+    delete from flowfabric.ff_claim_grant as g
+    where g.partition_key = p_exec.partition_key and g.execution_id = p_exec.execution_id;
     perform flowfabric._ff_emit_lease(
         p_exec, p_event_type, p_lease_id, p_exec.current_lease_epoch + 1, p_total_attempt_count - 1, p_attempt_id,
         p_worker_id, p_worker_instance_id, p_reason, p_now_ms,
@@ -277,8 +280,24 @@ comment on function flowfabric._ff_claim_row(
     flowfabric.ff_exec_core, text, uuid, uuid, integer, flowfabric.ff_attempt_type, text, bigint, text, bigint) is
 'Internal: the answer of a claim, from the row as it was before the lease was issued.';
 
--- Body C: a lost lease is taken over. The caller holds the flow lock of a member, has checked that the lease is lost and,
--- below the cap, that the grant is good (ff_reclaim_next needs none).
+-- The policy was validated at creation; a number beyond integer means "no cap" to whoever wrote it.
+create or replace function flowfabric._ff_reclaim_cap(p_exec flowfabric.ff_exec_core, p_max_reclaim_count integer)
+returns integer
+language sql stable
+as $$
+    select coalesce(
+        (
+            select least(floor((p.policy ->> 'max_reclaim_count')::numeric), 2147483647)::integer
+            from flowfabric.ff_exec_payload as p
+            where p.partition_key = p_exec.partition_key and p.execution_id = p_exec.execution_id
+        ),
+        p_max_reclaim_count, 1000)
+$$;
+comment on function flowfabric._ff_reclaim_cap(flowfabric.ff_exec_core, integer) is
+'Internal: how often an execution may be reclaimed: by its policy, else as given, else 1000 times.';
+
+-- Body C: a lost lease is taken over. The caller holds the flow lock of a member, has checked that the lease is lost
+-- and, below the cap, that the grant is good (ff_reclaim_next needs none).
 create or replace function flowfabric._ff_reclaim_attempt(
     p_exec flowfabric.ff_exec_core,
     p_worker_id text,
@@ -316,8 +335,6 @@ begin
             v_exec.lane_id, null, null, null, v_exec.lease_reclaim_count, p_max_reclaim_count)::flowfabric.ff_reclaim;
     end if;
 
-    delete from flowfabric.ff_claim_grant as g
-    where g.partition_key = v_exec.partition_key and g.execution_id = v_exec.execution_id;
     perform flowfabric._ff_end_attempt(v_exec, 'interrupted_reclaimed', v_reason, null, 'reclaimed', p_now_ms);
     if v_reason = 'lease_revoked' then
         perform flowfabric._ff_note_revocation(v_exec, null);

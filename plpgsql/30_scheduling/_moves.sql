@@ -89,7 +89,9 @@ begin
         returning capability_set_id into v_id;
         -- Somebody else interned the same set and has committed: the insert waited for that.
         if v_id is null then
-            select s.capability_set_id into strict v_id from flowfabric.ff_capability_set as s where s.tokens = p_tokens;
+            select s.capability_set_id into strict v_id
+            from flowfabric.ff_capability_set as s
+            where s.tokens = p_tokens;
         end if;
     end if;
     return v_id;

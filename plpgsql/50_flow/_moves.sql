@@ -21,21 +21,31 @@ begin
     end if;
     v_exec := flowfabric._ff_lock_execution(p_key, p_fn);
     if v_flow_id is null and v_exec.flow_id is not null then
-        begin
-            perform from flowfabric.ff_flow_core as f
-            where f.partition_key = p_key.partition_key and f.flow_id = v_exec.flow_id
-            for no key update nowait;
-        exception when lock_not_available then
-            perform flowfabric._ff_raise(
-                'flow_membership_changed', p_fn,
-                jsonb_build_object('execution_id', flowfabric._ff_wire_id(v_exec), 'flow_id', v_exec.flow_id));
-        end;
+        perform flowfabric._ff_lock_joined_flow(v_exec, p_fn);
     end if;
     return v_exec;
 end;
 $$;
 comment on function flowfabric._ff_lock_execution_with_flow(flowfabric.ff_execution_key, text) is
 'Internal: locks the flow of an execution, if it has one, and then the execution; returns its row.';
+
+-- For a caller that locked the execution first, because it was in no flow then.
+create or replace function flowfabric._ff_lock_joined_flow(p_exec flowfabric.ff_exec_core, p_fn text)
+returns void
+language plpgsql volatile
+as $$
+begin
+    perform from flowfabric.ff_flow_core as f
+    where f.partition_key = p_exec.partition_key and f.flow_id = p_exec.flow_id
+    for no key update nowait;
+exception when lock_not_available then
+    perform flowfabric._ff_raise(
+        'flow_membership_changed', p_fn,
+        jsonb_build_object('execution_id', flowfabric._ff_wire_id(p_exec), 'flow_id', p_exec.flow_id));
+end;
+$$;
+comment on function flowfabric._ff_lock_joined_flow(flowfabric.ff_exec_core, text) is
+'Internal: locks the flow that a locked execution has just joined, or raises flow_membership_changed.';
 
 -- The last step of every end. p_exec is the row as it was before.
 create or replace function flowfabric._ff_on_execution_terminal(

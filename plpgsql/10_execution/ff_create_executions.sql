@@ -1,0 +1,505 @@
+-- ff_create_executions: create up to 1000 executions in one call, each exactly as ff_create_execution would.
+--
+-- Fence:  none.
+-- Locks:  the idempotency rows ascending by (namespace, key), then the new execution rows ascending by (partition_key,
+--         execution_id).
+-- Writes: ff_exec_core, ff_exec_payload; ff_execution_idempotency for items with a key; ff_lane_registry and
+--         ff_capability_set at the first use of a lane or of a set of capabilities.
+-- Raises: invalid_input, for the call as a whole. An item's refusal is its row: invalid_input, lane_not_accepting,
+--         invalid_policy_json, invalid_capabilities, invalid_tag_key.
+-- Retry:  safe for items with an id or an idempotency key: the repeat answers `duplicate`. Others are created again.
+--
+-- Items behave as if they had been created one after another. In a batch without repeats that needs no order: an item
+-- that loses its key or id to another session at the last moment is a duplicate, and nobody else's business. Where an
+-- item repeats a key or an id of the batch, the loss changes what becomes of the other one, which would then have to
+-- lock out of order. So such a batch is undone to the savepoint of its block and decided again, with the winner in
+-- sight. (A block costs a subtransaction; a loader with hundreds of ordinary batches in one transaction has none.)
+create or replace function flowfabric.ff_create_executions(
+    p_execution_kinds text[],
+    p_payloads bytea[] default null,
+    p_lane_ids text[] default null,
+    p_namespace text default 'default',
+    p_execution_ids text[] default null,
+    p_payload_encodings text[] default null,
+    p_priorities integer[] default null,
+    p_policies jsonb[] default null,
+    p_tags jsonb[] default null,
+    p_delay_until_ms bigint[] default null,
+    p_execution_deadlines_at_ms bigint[] default null,
+    p_idempotency_keys text[] default null,
+    p_dedup_ttl_ms bigint default null,
+    p_creator_identity text default null
+)
+returns setof flowfabric.ff_execution_item
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    c_fn constant text := 'ff_create_executions';
+    v_namespace text := coalesce(p_namespace, 'default');
+    v_fields text[] := array[
+        'execution_kinds', 'payloads', 'lane_ids', 'execution_ids', 'payload_encodings', 'priorities', 'policies',
+        'tags', 'delay_until_ms', 'execution_deadlines_at_ms', 'idempotency_keys'];
+    v_lengths integer[] := array[
+        cardinality(p_execution_kinds), cardinality(p_payloads), cardinality(p_lane_ids),
+        cardinality(p_execution_ids), cardinality(p_payload_encodings), cardinality(p_priorities),
+        cardinality(p_policies), cardinality(p_tags), cardinality(p_delay_until_ms),
+        cardinality(p_execution_deadlines_at_ms), cardinality(p_idempotency_keys)];
+    v_dimensions integer[] := array[
+        array_ndims(p_execution_kinds), array_ndims(p_payloads), array_ndims(p_lane_ids),
+        array_ndims(p_execution_ids), array_ndims(p_payload_encodings), array_ndims(p_priorities),
+        array_ndims(p_policies), array_ndims(p_tags), array_ndims(p_delay_until_ms),
+        array_ndims(p_execution_deadlines_at_ms), array_ndims(p_idempotency_keys)];
+    v_lane_ids text[];
+    v_execution_ids text[] := array_replace(p_execution_ids, '', null);
+    v_idempotency_keys text[] := array_replace(p_idempotency_keys, '', null);
+    v_has_repeats boolean;
+begin
+    if v_lengths[1] is null or v_lengths[1] <> any (array_remove(v_lengths, null))
+        or 1 < any (array_remove(v_dimensions, null)) or v_lengths[1] > 1000
+    then
+        perform flowfabric._ff_raise_invalid_batch(v_fields, v_lengths, v_dimensions, 1, c_fn);
+    end if;
+    if not flowfabric._ff_is_name(v_namespace) then
+        perform flowfabric._ff_raise_invalid_name(v_namespace, 'namespace', c_fn);
+    end if;
+    if v_lengths[1] = 0 then
+        return;
+    end if;
+
+    v_lane_ids := coalesce(
+        array_replace(p_lane_ids, null, 'default'), array_fill('default'::text, array[v_lengths[1]]));
+    v_has_repeats :=
+        (select count(k.given) > count(distinct k.given) from unnest(v_idempotency_keys) as k (given))
+        or (select count(k.given) > count(distinct lower(k.given)) from unnest(v_execution_ids) as k (given));
+    if not v_has_repeats then
+        return query
+        select b.*
+        from flowfabric._ff_create_batch(
+            p_execution_kinds, p_payloads, v_lane_ids, v_namespace, v_execution_ids, p_payload_encodings,
+            p_priorities, p_policies, p_tags, p_delay_until_ms, p_execution_deadlines_at_ms, v_idempotency_keys,
+            p_dedup_ttl_ms, p_creator_identity, v_has_repeats, c_fn) as b;
+        return;
+    end if;
+    loop
+        begin
+            return query
+            select b.*
+            from flowfabric._ff_create_batch(
+                p_execution_kinds, p_payloads, v_lane_ids, v_namespace, v_execution_ids, p_payload_encodings,
+                p_priorities, p_policies, p_tags, p_delay_until_ms, p_execution_deadlines_at_ms, v_idempotency_keys,
+                p_dedup_ttl_ms, p_creator_identity, v_has_repeats, c_fn) as b;
+            return;
+        exception
+            when serialization_failure then
+                -- Under a stricter isolation level the winner stays out of sight; only the caller can start anew.
+                if current_setting('transaction_isolation') <> 'read committed' then
+                    raise;
+                end if;
+        end;
+    end loop;
+end;
+$$;
+
+comment on function flowfabric.ff_create_executions(
+    text[], bytea[], text[], text, text[], text[], integer[], jsonb[], jsonb[], bigint[], bigint[], text[], bigint,
+    text) is
+'Creates up to 1000 executions, each as ff_create_execution would; a refused item is a row and changes no other.';
+
+grant execute on function flowfabric.ff_create_executions(
+    text[], bytea[], text[], text, text[], text[], integer[], jsonb[], jsonb[], bigint[], bigint[], text[], bigint,
+    text)
+to flowfabric_producer;
+
+-- One attempt at a batch whose arrays have one length; empty texts are NULL already. What is known of each item stands
+-- in arrays, one element per item: outcome (NULL while open), key, refusal. Every statement is set-based; loops run over
+-- distinct policies, over new lanes and sets, and over the items that something is wrong with.
+--
+-- Raises serialization_failure instead of reporting a lost race when the batch has repeats.
+create or replace function flowfabric._ff_create_batch(
+    p_execution_kinds text[],
+    p_payloads bytea[],
+    p_lane_ids text[],
+    p_namespace text,
+    p_execution_ids text[],
+    p_payload_encodings text[],
+    p_priorities integer[],
+    p_policies jsonb[],
+    p_tags jsonb[],
+    p_delay_until_ms bigint[],
+    p_deadlines_at_ms bigint[],
+    p_idempotency_keys text[],
+    p_dedup_ttl_ms bigint,
+    p_creator_identity text,
+    p_has_repeats boolean,
+    p_fn text
+)
+returns setof flowfabric.ff_execution_item
+language plpgsql volatile
+as $$
+declare
+    v_count integer := cardinality(p_execution_kinds);
+    v_partitions integer;
+    v_instance_tag_key text;
+    v_now_ms bigint;
+    v_outcomes text[] := array_fill(null::text, array[v_count]);
+    v_keys flowfabric.ff_execution_key[];
+    v_refusals flowfabric.ff_refusal[] := array_fill(null::flowfabric.ff_refusal, array[v_count]);
+    v_dedup_ttls_ms bigint[];
+    v_policies jsonb[];
+    v_policy_numbers integer[];
+    v_facts flowfabric.ff_policy_facts[];
+    v_set_ids integer[];
+    v_taken_keys text[] := '{}';
+    v_taken_ids flowfabric.ff_execution_key[] := '{}';
+    v_reserved_keys text[];
+    v_written text[];
+    v_created flowfabric.ff_execution_key[];
+    v_item record;
+    v_code text;
+    v_detail text;
+begin
+    select c.num_flow_partitions, c.instance_tag_key into v_partitions, v_instance_tag_key
+    from flowfabric.ff_partition_config as c;
+
+    -- Check 1, the arguments. All items in one block; only after it failed, each in its own.
+    begin
+        select array_agg(
+            flowfabric._ff_check_creation(
+                i.execution_kind, i.lane_id, i.idempotency_key, i.execution_id, v_partitions, p_fn)
+            order by i.item)
+        into v_keys
+        from unnest(p_execution_kinds, p_lane_ids, p_idempotency_keys, p_execution_ids)
+            with ordinality as i (execution_kind, lane_id, idempotency_key, execution_id, item);
+    exception
+        when sqlstate 'ZV000' then
+            v_keys := array_fill(null::flowfabric.ff_execution_key, array[v_count]);
+            for v_item in
+                select i.execution_kind, i.lane_id, i.idempotency_key, i.execution_id, i.item
+                from unnest(p_execution_kinds, p_lane_ids, p_idempotency_keys, p_execution_ids)
+                    with ordinality as i (execution_kind, lane_id, idempotency_key, execution_id, item)
+            loop
+                begin
+                    v_keys[v_item.item] := flowfabric._ff_check_creation(
+                        v_item.execution_kind, v_item.lane_id, v_item.idempotency_key, v_item.execution_id,
+                        v_partitions, p_fn);
+                exception
+                    when sqlstate 'ZV000' then
+                        get stacked diagnostics v_code = message_text, v_detail = pg_exception_detail;
+                        v_outcomes[v_item.item] := 'refused';
+                        v_refusals[v_item.item] := row(v_code, v_detail::jsonb)::flowfabric.ff_refusal;
+                end;
+            end loop;
+    end;
+
+    -- Checks 2 and 3, what exists.
+    v_now_ms := flowfabric.ff_now_ms();
+    if p_idempotency_keys is not null or p_execution_ids is not null then
+        select
+            array_agg(
+                case when known.execution_id is not null or stored.execution_id is not null then 'duplicate'
+                    else i.outcome end
+                order by i.item),
+            array_agg(
+                case when known.execution_id is null then i.key
+                    else row(known.partition_key, known.execution_id)::flowfabric.ff_execution_key end
+                order by i.item)
+        into v_outcomes, v_keys
+        from (
+            select u.outcome, row(u.partition_key, u.execution_id)::flowfabric.ff_execution_key as key,
+                u.partition_key, u.execution_id, u.idempotency_key, u.item
+            from unnest(v_outcomes, v_keys, p_idempotency_keys)
+                with ordinality as u (outcome, partition_key, execution_id, idempotency_key, item)
+        ) as i
+        left join lateral (
+            select k.partition_key, k.execution_id
+            from flowfabric.ff_execution_idempotency as k
+            where k.namespace = p_namespace and k.idempotency_key = i.idempotency_key and k.expires_at_ms > v_now_ms
+            offset 0
+        ) as known on i.outcome is null
+        left join lateral (
+            select e.execution_id
+            from flowfabric.ff_exec_core as e
+            where e.partition_key = i.partition_key and e.execution_id = i.execution_id
+            offset 0
+        ) as stored on i.outcome is null;
+    end if;
+
+    -- Check 4, the lanes.
+    for v_item in
+        select i.item, l.lane_id, l.lane_state
+        from unnest(v_outcomes, p_lane_ids) with ordinality as i (outcome, lane_id, item)
+        join flowfabric.ff_lane_registry as l on l.lane_id = i.lane_id
+        where i.outcome is null and l.lane_state in ('draining', 'disabled')
+    loop
+        v_refusals[v_item.item] := row(
+            'lane_not_accepting',
+            flowfabric._ff_error_detail(
+                'lane_not_accepting', p_fn,
+                jsonb_build_object('lane_id', v_item.lane_id, 'lane_state', v_item.lane_state))
+        )::flowfabric.ff_refusal;
+    end loop;
+
+    -- Check 5, the policies: each distinct document once.
+    if p_policies is not null then
+        select
+            array_agg(case when n.policy is not null then n.number end order by n.item),
+            array_agg(distinct n.policy order by n.policy) filter (where n.policy is not null)
+        into v_policy_numbers, v_policies
+        from (
+            select i.item, i.policy, dense_rank() over (order by i.policy) as number
+            from (
+                select u.item, case when u.outcome is null and u.code is null then nullif(u.policy, '{}') end as policy
+                from unnest(v_outcomes, v_refusals, p_policies)
+                    with ordinality as u (outcome, code, detail, policy, item)
+            ) as i
+        ) as n;
+        for v_number in 1 .. coalesce(cardinality(v_policies), 0) loop
+            begin
+                v_facts[v_number] := flowfabric._ff_read_policy(v_policies[v_number], p_fn);
+            exception
+                when sqlstate 'ZV000' then
+                    get stacked diagnostics v_code = message_text, v_detail = pg_exception_detail;
+                    v_facts[v_number] := null;
+                    for v_item in
+                        select n.item from unnest(v_policy_numbers) with ordinality as n (number, item)
+                        where n.number = v_number
+                    loop
+                        v_refusals[v_item.item] := row(v_code, v_detail::jsonb)::flowfabric.ff_refusal;
+                    end loop;
+            end;
+        end loop;
+    end if;
+
+    -- Check 6, the tags.
+    if p_tags is not null then
+        for v_item in
+            select i.item, i.tags
+            from unnest(v_outcomes, v_refusals, p_tags) with ordinality as i (outcome, code, detail, tags, item)
+            where i.outcome is null and i.code is null
+                and case jsonb_typeof(i.tags)
+                    when 'object' then exists (
+                        select from jsonb_each(i.tags) as t
+                        where jsonb_typeof(t.value) <> 'string' or not flowfabric._ff_is_tag_key(t.key))
+                    else i.tags is not null end
+        loop
+            begin
+                perform flowfabric._ff_check_tags_shape(v_item.tags, p_fn);
+                perform flowfabric._ff_check_tag_keys(v_item.tags, p_fn);
+            exception
+                when sqlstate 'ZV000' then
+                    get stacked diagnostics v_code = message_text, v_detail = pg_exception_detail;
+                    v_refusals[v_item.item] := row(v_code, v_detail::jsonb)::flowfabric.ff_refusal;
+            end;
+        end loop;
+    end if;
+
+    -- Ids for those who brought none; a minted one is nobody else's.
+    select
+        array_agg(
+            case when i.outcome is null and i.execution_id is null
+                then row(
+                    coalesce(l.lane_crc, flowfabric._ff_crc16(convert_to(i.lane_id, 'UTF8'))) % v_partitions,
+                    gen_random_uuid())::flowfabric.ff_execution_key
+                else row(i.partition_key, i.execution_id)::flowfabric.ff_execution_key end
+            order by i.item),
+        array_agg(
+            least(coalesce(p_dedup_ttl_ms, (v_facts[i.policy_number]).dedup_window_ms, 86400000), 9007199254740991)
+            order by i.item)
+    into v_keys, v_dedup_ttls_ms
+    from unnest(v_outcomes, v_keys, p_lane_ids, v_policy_numbers)
+        with ordinality as i (outcome, partition_key, execution_id, lane_id, policy_number, item)
+    left join flowfabric.ff_lane_registry as l on l.lane_id = i.lane_id;
+
+    if p_has_repeats then
+        for v_item in
+            select
+                i.item, i.code, row(i.partition_key, i.execution_id)::flowfabric.ff_execution_key as key,
+                i.idempotency_key, case when i.dedup_ttl_ms > 0 then i.idempotency_key end as reserved_key
+            from unnest(v_outcomes, v_keys, v_refusals, p_idempotency_keys, v_dedup_ttls_ms)
+                with ordinality as i (
+                    outcome, partition_key, execution_id, code, detail, idempotency_key, dedup_ttl_ms, item)
+            where i.outcome is null
+            order by i.item
+        loop
+            if v_item.idempotency_key = any (v_taken_keys) then
+                v_outcomes[v_item.item] := 'duplicate';
+                v_keys[v_item.item] := v_taken_ids[array_position(v_taken_keys, v_item.idempotency_key)];
+            elsif v_item.key = any (v_taken_ids) then
+                v_outcomes[v_item.item] := 'duplicate';
+            elsif v_item.code is not null then
+                v_outcomes[v_item.item] := 'refused';
+            else
+                v_outcomes[v_item.item] := 'created';
+                v_taken_keys := v_taken_keys || v_item.reserved_key;
+                v_taken_ids := v_taken_ids || v_item.key;
+            end if;
+        end loop;
+    else
+        v_outcomes := array(
+            select coalesce(i.outcome, case when i.code is null then 'created' else 'refused' end)
+            from unnest(v_outcomes, v_refusals) with ordinality as i (outcome, code, detail, item)
+            order by i.item);
+    end if;
+
+    -- From here on the call writes and waits: capability sets, lanes, keys and executions, each in one order that all
+    -- creations share, so that no two of them wait for each other.
+    for v_item in
+        select f.number, f.required_capabilities
+        from unnest(v_facts) with ordinality as f (
+            required_capabilities, budget_ids, quota_policy_id, attempt_timeout_ms, retention_ms, dedup_window_ms,
+            number)
+        where f.number in (
+            select i.policy_number from unnest(v_outcomes, v_policy_numbers) as i (outcome, policy_number)
+            where i.outcome = 'created')
+        order by f.required_capabilities collate "C"
+    loop
+        v_set_ids[v_item.number] := flowfabric._ff_intern_capabilities(v_item.required_capabilities, v_now_ms);
+    end loop;
+    for v_item in
+        select distinct i.lane_id collate "C" as lane_id
+        from unnest(v_outcomes, p_lane_ids) as i (outcome, lane_id)
+        where i.outcome = 'created'
+            and not exists (select from flowfabric.ff_lane_registry as l where l.lane_id = i.lane_id)
+        order by 1
+    loop
+        perform flowfabric._ff_register_lane(v_item.lane_id, 'create_execution', v_now_ms);
+    end loop;
+
+    if p_idempotency_keys is not null then
+        v_reserved_keys := array(
+            select case when i.outcome = 'created' and i.dedup_ttl_ms > 0 then i.idempotency_key end
+            from unnest(v_outcomes, p_idempotency_keys, v_dedup_ttls_ms)
+                with ordinality as i (outcome, idempotency_key, dedup_ttl_ms, item)
+            order by i.item);
+        with reserved as (
+            insert into flowfabric.ff_execution_idempotency as k (
+                namespace, idempotency_key, partition_key, execution_id, created_at_ms, expires_at_ms)
+            select
+                p_namespace, i.idempotency_key, i.partition_key, i.execution_id, v_now_ms,
+                v_now_ms + i.dedup_ttl_ms
+            from unnest(v_reserved_keys, v_keys, v_dedup_ttls_ms)
+                as i (idempotency_key, partition_key, execution_id, dedup_ttl_ms)
+            where i.idempotency_key is not null
+            order by i.idempotency_key collate "C"
+            on conflict (namespace, idempotency_key) do update
+            set partition_key = excluded.partition_key,
+                execution_id = excluded.execution_id,
+                created_at_ms = excluded.created_at_ms,
+                expires_at_ms = excluded.expires_at_ms
+            where k.expires_at_ms <= excluded.created_at_ms
+            returning k.idempotency_key
+        )
+        select array_agg(r.idempotency_key) into v_written from reserved as r;
+        if coalesce(cardinality(v_written), 0) < cardinality(array_remove(v_reserved_keys, null)) then
+            if p_has_repeats then
+                raise serialization_failure using message = 'another session took a key of this batch';
+            end if;
+            for v_item in
+                select i.item, k.partition_key, k.execution_id
+                from unnest(v_reserved_keys) with ordinality as i (idempotency_key, item)
+                join flowfabric.ff_execution_idempotency as k
+                    on k.namespace = p_namespace and k.idempotency_key = i.idempotency_key
+                where i.idempotency_key <> all (coalesce(v_written, '{}'))
+            loop
+                v_outcomes[v_item.item] := 'duplicate';
+                v_keys[v_item.item] := row(v_item.partition_key, v_item.execution_id)::flowfabric.ff_execution_key;
+            end loop;
+        end if;
+    end if;
+
+    with created as (
+        insert into flowfabric.ff_exec_core (
+            partition_key, execution_id, namespace, lane_id, execution_kind, priority, capability_set_id, budget_ids,
+            quota_policy_id, attempt_timeout_ms, retention_ms, instance_tag, lifecycle_phase, ownership_state,
+            eligibility_state, blocking_reason, blocking_detail, attempt_state, delay_until_ms, deadline_at_ms,
+            created_at_ms, last_transition_at_ms, last_mutation_at_ms)
+        select
+            i.partition_key, i.execution_id, p_namespace, i.lane_id, i.execution_kind,
+            least(greatest(coalesce(i.priority, 0), 0), 9000), coalesce(f.capability_set_id, 1), f.budget_ids,
+            f.quota_policy_id, f.attempt_timeout_ms, f.retention_ms, i.tags ->> v_instance_tag_key,
+            'runnable', 'unowned',
+            case when i.delay_until_ms > v_now_ms then 'not_eligible_until_time'::flowfabric.ff_eligibility_state
+                else 'eligible_now' end,
+            case when i.delay_until_ms > v_now_ms then 'waiting_for_delay'::flowfabric.ff_blocking_reason
+                else 'waiting_for_worker' end,
+            case when i.delay_until_ms > v_now_ms then 'until=' || i.delay_until_ms::text end,
+            'pending_first_attempt', case when i.delay_until_ms > v_now_ms then i.delay_until_ms end,
+            i.deadline_at_ms, v_now_ms, v_now_ms, v_now_ms
+        from unnest(
+            v_outcomes, v_keys, p_lane_ids, p_execution_kinds, p_priorities, p_tags, p_delay_until_ms,
+            p_deadlines_at_ms, v_policy_numbers) as i (
+            outcome, partition_key, execution_id, lane_id, execution_kind, priority, tags, delay_until_ms,
+            deadline_at_ms, policy_number)
+        left join unnest(v_facts, v_set_ids) with ordinality as f (
+            required_capabilities, budget_ids, quota_policy_id, attempt_timeout_ms, retention_ms, dedup_window_ms,
+            capability_set_id, number) on f.number = i.policy_number
+        where i.outcome = 'created'
+        order by i.partition_key, i.execution_id
+        on conflict do nothing
+        returning partition_key, execution_id
+    )
+    select array_agg(row(c.partition_key, c.execution_id)::flowfabric.ff_execution_key) into v_created
+    from created as c;
+    if coalesce(cardinality(v_created), 0) < cardinality(array_positions(v_outcomes, 'created')) then
+        if p_has_repeats then
+            raise serialization_failure using message = 'another session took an id of this batch';
+        end if;
+        for v_item in
+            select i.item, i.reserved_key
+            from unnest(v_outcomes, v_keys, v_reserved_keys)
+                with ordinality as i (outcome, partition_key, execution_id, reserved_key, item)
+            where i.outcome = 'created'
+                and row(i.partition_key, i.execution_id)::flowfabric.ff_execution_key
+                <> all (coalesce(v_created, '{}'))
+        loop
+            v_outcomes[v_item.item] := 'duplicate';
+            -- The key must not point at an execution that it did not make.
+            delete from flowfabric.ff_execution_idempotency as k
+            where k.namespace = p_namespace and k.idempotency_key = v_item.reserved_key;
+        end loop;
+    end if;
+    insert into flowfabric.ff_exec_payload (
+        partition_key, execution_id, payload, payload_encoding, policy, tags, creator_identity)
+    select
+        i.partition_key, i.execution_id, nullif(i.payload, ''), nullif(i.payload_encoding, ''),
+        nullif(i.policy, '{}'), coalesce(i.tags, '{}'), nullif(p_creator_identity, '')
+    from unnest(v_outcomes, v_keys, p_payloads, p_payload_encodings, p_policies, p_tags)
+        as i (outcome, partition_key, execution_id, payload, payload_encoding, policy, tags)
+    where i.outcome = 'created'
+    order by i.partition_key, i.execution_id;
+
+    perform flowfabric._ff_wake('ff_eligible', w.lane_id)
+    from (
+        select distinct i.lane_id
+        from unnest(v_outcomes, p_lane_ids, p_delay_until_ms) as i (outcome, lane_id, delay_until_ms)
+        where i.outcome = 'created' and (i.delay_until_ms > v_now_ms) is not true
+    ) as w;
+
+    return query
+    select
+        i.item::integer,
+        case when i.outcome <> 'refused' then flowfabric.ff_format_execution_id(i.partition_key, i.execution_id) end,
+        i.outcome,
+        case when i.outcome = 'refused' then i.code end,
+        case when i.outcome = 'refused' then flowfabric._ff_error_sqlstate(i.code) end,
+        case when i.outcome = 'refused' then i.detail end,
+        case
+            when i.outcome = 'duplicate' then (
+                select e.public_state
+                from flowfabric.ff_exec_core as e
+                where e.partition_key = i.partition_key and e.execution_id = i.execution_id)
+            when i.outcome = 'created' then
+                case when i.delay_until_ms > v_now_ms then 'delayed'::flowfabric.ff_public_state else 'waiting' end
+        end
+    from unnest(v_outcomes, v_keys, v_refusals, p_delay_until_ms)
+        with ordinality as i (outcome, partition_key, execution_id, code, detail, delay_until_ms, item)
+    order by i.item;
+end;
+$$;
+comment on function flowfabric._ff_create_batch(
+    text[], bytea[], text[], text, text[], text[], integer[], jsonb[], jsonb[], bigint[], bigint[], text[], bigint,
+    text, boolean, text) is
+'Internal: creates the items of a batch; raises serialization_failure when one with repeats lost a race.';

@@ -1,0 +1,466 @@
+"""Write the Python client from an installed database, or check that it is up to date.
+
+The database knows every public function: its parameters, their types and defaults, the fields of its result
+and what it is for. From that come flowfabric_client/rows.py, _calls.py, client.py and aio.py, so a function
+and its two methods cannot drift apart:
+
+    python tools/generate_client.py            write what has changed, from a private server
+    python tools/generate_client.py --check    write nothing; exit with 1 if a file is out of date
+
+What a catalogue cannot know (which fields may be NULL, which calls may be repeated) is stated below.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg.rows import namedtuple_row
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "flowfabric_client"
+NOTE = "Generated from the catalogue by `python tools/generate_client.py`; a change made here is lost."
+
+# Fields that may be NULL, by result type; every other field always has a value.
+NULLABLE: dict[str, frozenset[str]] = {
+    name: frozenset(fields.split())
+    for name, fields in {
+        "ff_admission": "retry_after_ms",
+        "ff_attempt_listing": """
+            suspended_at_ms resumed_at_ms ended_at_ms failure_reason failure_category
+            retry_reason reclaim_reason replay_reason replay_requested_by
+            previous_attempt_index replayed_from_attempt_index stream_closed_at_ms
+            stream_closed_reason frame_count""",
+        "ff_cancellation": "cancelled_from",
+        "ff_capability_flag": "note",
+        "ff_execution_context": "payload_encoding policy",
+        "ff_execution_info": """
+            started_at_ms terminal_at_ms current_attempt_index flow_id blocking_detail
+            failure_reason cancellation_reason cancelled_by""",
+        "ff_execution_item": "code sqlstate detail public_state",
+        "ff_execution_listing": "flow_id",
+        "ff_execution_outcome": "public_state",
+        "ff_execution_result": "result result_encoding",
+        "ff_execution_snapshot": """
+            flow_id creator_identity quota_policy_id blocking_detail started_at_ms
+            terminal_at_ms delay_until_ms deadline_at_ms attempt_timeout_at_ms
+            current_attempt_id current_attempt_index lease_id worker_id worker_instance_id
+            lease_acquired_at_ms lease_expires_at_ms lease_last_renewed_at_ms
+            lease_is_expired lease_expired_at_ms lease_revoked_at_ms lease_revoke_reason
+            current_suspension_id current_waitpoint_id progress_pct progress_message
+            progress_updated_at_ms failure_reason cancellation_reason cancelled_by
+            last_capability_mismatch_at_ms""",
+        "ff_expiry": "expired_from public_state",
+        "ff_expiry_mark": "reason",
+        "ff_failure": "delay_until_ms next_attempt_index",
+        "ff_failure_item": "code sqlstate detail public_state delay_until_ms next_attempt_index",
+        "ff_grant": "grant_key grant_id expires_at_ms",
+        "ff_invariant_finding": "execution_id",
+        "ff_lease_history_row": """
+            lease_id lease_epoch old_lease_epoch attempt_index attempt_id worker_id
+            worker_instance_id reason""",
+        "ff_reclaim": """
+            lease_id lease_epoch lease_expires_at_ms lease_renewal_deadline_ms attempt_id
+            attempt_index attempt_type worker_instance_id lease_ttl_ms handle_kind""",
+        "ff_renewal_item": "code sqlstate detail lease_expires_at_ms lease_renewal_deadline_ms lease_epoch",
+        "ff_revocation": "reason lease_id lease_epoch",
+        "ff_setting_change": "previous_value",
+        "ff_state_outcome": "public_state",
+    }.items()
+}
+
+# Functions that return no row for something unknown, and never more than one.
+POINT_READS = frozenset({"ff_describe_execution", "ff_read_execution_info", "ff_get_execution_result"})
+
+# Scalar functions that answer NULL for something unknown.
+NULLABLE_SCALARS = frozenset(
+    {
+        "ff_get_execution_namespace",
+        "ff_get_execution_tag",
+        "ff_read_execution_state",
+        "ff_resolve_execution_flow_id",
+    }
+)
+
+# Volatile functions whose call may be sent again when its answer was lost: repeating them changes nothing, or
+# the client recognises its own earlier success. What is stable only reads, and is always repeatable.
+REPEATABLE = frozenset(
+    {
+        "ff_boot_check",
+        "ff_cancel_execution",
+        "ff_complete_execution",
+        "ff_describe_execution",
+        "ff_expire_execution",
+        "ff_fail_execution",
+        "ff_mark_lease_expired_if_due",
+        "ff_mint_execution_id",
+        "ff_mint_solo_execution_id",
+        "ff_now_ms",
+        "ff_ping",
+        "ff_promote_delayed",
+        "ff_promote_due",
+        "ff_renew_lease",
+        "ff_renew_leases",
+        "ff_scan_attempt_timeouts",
+        "ff_scan_execution_deadlines",
+        "ff_scan_expired_leases",
+        "ff_set_execution_tags",
+        "ff_set_partition_count",
+        "ff_set_setting",
+        "ff_sweep_expired_grants",
+        "ff_trim_retention",
+    }
+)
+# Repeatable only with something that makes the repeat a duplicate.
+REPEATABLE_IF = {"ff_create_execution": "execution_id is not None or idempotency_key is not None"}
+
+SCALARS = {
+    "boolean": "bool",
+    "bytea": "bytes",
+    "bigint": "int",
+    "double precision": "float",
+    "integer": "int",
+    "jsonb": "JsonObject",
+    "smallint": "int",
+    "text": "str",
+    "uuid": "UUID",
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    sql_type: str
+    default: str | None
+    """The default as Python writes it; None if the parameter is required."""
+
+    @property
+    def annotation(self) -> str:
+        element = self.sql_type.removesuffix("[]")
+        if element == self.sql_type:
+            kind = SCALARS[element]
+        else:
+            # A set of names has no gaps; in a batch a NULL element stands for the default.
+            gap = "" if self.default == "()" else " | None"
+            kind = f"Sequence[{SCALARS[element]}{gap}]"
+        return f"{kind} | None" if self.default == "None" else kind
+
+    @property
+    def signature(self) -> str:
+        return f"{self.name}: {self.annotation}" + ("" if self.default is None else f" = {self.default}")
+
+    @property
+    def value(self) -> str:
+        if self.sql_type == "jsonb":
+            return f"json_param({self.name})"
+        if self.sql_type == "jsonb[]":
+            values = f"[json_param(item) for item in {self.name}]"
+            return f"None if {self.name} is None else {values}" if self.default == "None" else values
+        if self.sql_type.endswith("[]"):
+            values = f"list({self.name})"
+            return f"None if {self.name} is None else {values}" if self.default == "None" else values
+        return self.name
+
+
+@dataclass(frozen=True)
+class Function:
+    name: str
+    parameters: list[Parameter]
+    result: str
+    """Class of the rows, or the type of a scalar."""
+    is_row: bool
+    fetch: str
+    returns: str
+    repeatable: str
+    summary: str
+    raises: str
+
+    @property
+    def method(self) -> str:
+        return self.name.removeprefix("ff_")
+
+    def signature(self, *first: str) -> str:
+        required = [p.signature for p in self.parameters if p.default is None]
+        optional = [p.signature for p in self.parameters if p.default is not None]
+        return ", ".join([*first, *required, *(["*", *optional] if optional else [])])
+
+    @property
+    def arguments(self) -> str:
+        return ", ".join(p.name if p.default is None else f"{p.name}={p.name}" for p in self.parameters)
+
+    def docstring(self, indent: str) -> str:
+        lines = textwrap.wrap(self.summary, 110 - len(indent) - 3)
+        if self.raises:
+            lines += [
+                "",
+                *textwrap.wrap(f"Raises: {self.raises}", 110 - len(indent), subsequent_indent="    "),
+            ]
+        if len(lines) == 1:
+            return f'{indent}"""{lines[0]}"""'
+        return "\n".join(
+            [f'{indent}"""{lines[0]}', *(f"{indent}{line}".rstrip() for line in lines[1:]), f'{indent}"""']
+        )
+
+
+def class_name(type_name: str) -> str:
+    return "".join(part.capitalize() for part in type_name.removeprefix("ff_").split("_"))
+
+
+def python_default(expression: str) -> str:
+    literal = re.sub(r"::[a-z ]+(\[\])?$", "", expression)
+    if literal == "NULL":
+        return "None"
+    if literal == "'{}'":
+        return "()" if expression.endswith("[]") else "EMPTY_OBJECT"
+    if literal in ("true", "false"):
+        return literal.capitalize()
+    if literal.startswith("'"):
+        return '"' + literal[1:-1].replace("''", "'") + '"'
+    return f"{int(literal):_}" if re.fullmatch(r"-?\d+", literal) else str(float(literal))
+
+
+def contract_of(name: str) -> str:
+    """The codes that the function's file says it raises."""
+    path = next((ROOT / "plpgsql").rglob(f"{name}.sql"))
+    match = re.search(r"^-- Raises: *(.*(?:\n--  +.*)*)", path.read_text(), re.M)
+    raises = re.sub(r"\n--\s+", " ", match.group(1)) if match else ""
+    return "" if raises.startswith("nothing") else raises
+
+
+class Catalogue:
+    """What an installed database says about its public functions and the types they use."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+        self.enums = {
+            row.name: row.labels
+            for row in self._rows("""
+                select t.typname as name, array_agg(e.enumlabel::text order by e.enumsortorder) as labels
+                from pg_type t join pg_enum e on e.enumtypid = t.oid
+                where t.typnamespace = 'flowfabric'::regnamespace group by 1 order by 1""")
+        }
+        self.functions = [
+            self._function(row)
+            for row in self._rows("""
+            select p.oid, p.proname as name, p.proretset as is_set, p.provolatile as volatility,
+                t.typname as type_name, t.typtype = 'c' as is_row, format_type(t.oid, null) as result_type,
+                obj_description(p.oid, 'pg_proc') as summary,
+                array(
+                    select row_to_json(a) from (
+                        select n.name, format_type(p.proargtypes[n.i - 1], null) as type,
+                            pg_get_function_arg_default(p.oid, n.i::integer) as "default"
+                        from unnest(p.proargnames) with ordinality as n (name, i)
+                        where n.i <= p.pronargs order by n.i
+                    ) as a
+                ) as arguments
+            from pg_proc p join pg_type t on t.oid = p.prorettype
+            where p.pronamespace = 'flowfabric'::regnamespace and p.prokind = 'f' and p.proname like 'ff\\_%'
+            order by p.proname""")
+        ]
+        names = {f"ff_{_snake(f.result)}" for f in self.functions if f.is_row}
+        self.rows = {
+            row.name: row.fields
+            for row in self._rows("""
+                select t.typname as name, array_agg(array[a.attname::text, format_type(a.atttypid, null)]
+                    order by a.attnum) as fields, obj_description(t.oid, 'pg_type') as comment
+                from pg_type t join pg_attribute a on a.attrelid = t.typrelid and a.attnum > 0
+                where t.typnamespace = 'flowfabric'::regnamespace and t.typtype = 'c'
+                group by t.oid, t.typname order by t.typname""")
+            if row.name in names
+        }
+        self.row_comments = {
+            row.name: row.comment
+            for row in self._rows("""
+                select t.typname as name, obj_description(t.oid, 'pg_type') as comment from pg_type t
+                where t.typnamespace = 'flowfabric'::regnamespace and t.typtype = 'c'""")
+        }
+
+    def _rows(self, sql: LiteralString) -> list[Any]:
+        with self._connection.cursor(row_factory=namedtuple_row) as cursor:
+            return cursor.execute(sql).fetchall()
+
+    def _function(self, row: Any) -> Function:
+        if row.summary is None:
+            raise SystemExit(f"{row.name} has no comment, which is what its method would say it does")
+        parameters = [
+            Parameter(
+                argument["name"].removeprefix("p_"),
+                argument["type"],
+                None if argument["default"] is None else python_default(argument["default"]),
+            )
+            for argument in row.arguments
+        ]
+        result = class_name(row.type_name) if row.is_row else self._value_type(row.result_type)
+        if row.is_set:
+            fetch = "_first" if row.name in POINT_READS else "_all"
+            returns = f"{result} | None" if fetch == "_first" else f"list[{result}]"
+        else:
+            fetch, returns = "_one", f"{result} | None" if row.name in NULLABLE_SCALARS else result
+        repeatable = REPEATABLE_IF.get(row.name, str(row.volatility != "v" or row.name in REPEATABLE))
+        return Function(
+            row.name,
+            parameters,
+            result,
+            row.is_row,
+            fetch,
+            returns,
+            repeatable,
+            row.summary,
+            contract_of(row.name),
+        )
+
+    def _value_type(self, sql_type: str) -> str:
+        element = sql_type.removesuffix("[]")
+        if element.startswith("flowfabric."):
+            kind = class_name(element.removeprefix("flowfabric."))
+        else:
+            kind = "dict[str, Any]" if element == "jsonb" else SCALARS[element]
+        return kind if element == sql_type else f"list[{kind}]"
+
+    def render_rows(self) -> str:
+        parts = [
+            f'"""Rows: a frozen dataclass per result, with the field names of its SQL type.\n\n{NOTE}\n"""',
+            "from __future__ import annotations",
+            "from dataclasses import dataclass\nfrom typing import Any, Literal\nfrom uuid import UUID",
+        ]
+        for name, labels in self.enums.items():
+            words = ", ".join(f'"{label}"' for label in labels)
+            parts.append(f"{class_name(name)} = Literal[{words}]")
+        for name, fields in self.rows.items():
+            nullable = NULLABLE.get(name, frozenset())
+            unknown = nullable - {field for field, _ in fields}
+            if unknown:
+                raise SystemExit(
+                    f"NULLABLE names fields that {name} does not have: {', '.join(sorted(unknown))}"
+                )
+            body = "\n".join(
+                f"    {field}: {self._value_type(sql_type)}{' | None' if field in nullable else ''}"
+                for field, sql_type in fields
+            )
+            parts.append(
+                f"@dataclass(frozen=True, slots=True)\nclass {class_name(name)}:\n"
+                f'    """{self.row_comments[name]}"""\n\n{body}'
+            )
+        return "\n\n\n".join(parts) + "\n"
+
+    def render_calls(self) -> str:
+        parts = [
+            f'"""Calls: the SQL of every public function, stated once for both clients.\n\n{NOTE}\n"""',
+            "from __future__ import annotations",
+            "from collections.abc import Sequence\nfrom typing import Any\nfrom uuid import UUID",
+            "from flowfabric_client import rows\n"
+            "from flowfabric_client._session import EMPTY_OBJECT, Call, JsonObject, json_param",
+        ]
+        for f in self.functions:
+            bindings = ", ".join(f"p_{p.name} => %({p.name})s::{p.sql_type}" for p in f.parameters)
+            sql = f"{'select * from' if f.is_row else 'select'} flowfabric.{f.name}({bindings})"
+            if len(sql) > 95:
+                lines = textwrap.wrap(bindings, 90, break_long_words=False, break_on_hyphens=False)
+                sql = sql[: sql.index("(") + 1] + "".join(f"\n            {line}" for line in lines) + ")"
+            row = f"rows.{f.result}" if f.is_row else "None"
+            result = f"rows.{f.result}" if f.is_row else f.result
+            # A scalar that may be NULL is still one value.
+            if not f.is_row and f.name in NULLABLE_SCALARS:
+                result += " | None"
+            params = ", ".join(f'"{p.name}": {p.value}' for p in f.parameters)
+            parts.append(
+                f"def {f.method}({f.signature()}) -> Call[{result}]:\n"
+                f'    sql = """\n        {sql}"""\n'
+                f'    return Call("{f.name}", sql, {{{params}}}, {row}, {f.repeatable})'
+            )
+        return "\n\n\n".join(parts) + "\n"
+
+    def render_client(self, asynchronous: bool) -> str:
+        name, base, title = (
+            ("AsyncClient", "AsyncSession", "The asynchronous client")
+            if asynchronous
+            else ("Client", "Session", "The synchronous client")
+        )
+        parts = [
+            f'"""{title}: one method per public function of the engine, without its `ff_`.\n\n{NOTE}\n"""',
+            "from __future__ import annotations",
+            "from collections.abc import Sequence\nfrom typing import Any\nfrom uuid import UUID",
+            "from flowfabric_client import _calls, rows\n"
+            f"from flowfabric_client._session import EMPTY_OBJECT, {base}, JsonObject",
+        ]
+        prefix, wait = ("async def", "await ") if asynchronous else ("def", "")
+        methods = [
+            f'class {name}({base}):\n    """{title}; see `{base}` for what it may be given to work on."""'
+        ]
+        for f in self.functions:
+            returns = re.sub(rf"\b{f.result}\b", f"rows.{f.result}", f.returns) if f.is_row else f.returns
+            methods.append(
+                f"    {prefix} {f.method}({f.signature('self')}) -> {returns}:\n{f.docstring(' ' * 8)}\n"
+                f"        return {wait}self.{f.fetch}(_calls.{f.method}({f.arguments}))"
+            )
+        return "\n\n\n".join([*parts, "\n\n".join(methods)]) + "\n"
+
+    def render_all(self) -> dict[Path, str]:
+        sources = {
+            PACKAGE / "rows.py": self.render_rows(),
+            PACKAGE / "_calls.py": self.render_calls(),
+            PACKAGE / "client.py": self.render_client(asynchronous=False),
+            PACKAGE / "aio.py": self.render_client(asynchronous=True),
+        }
+        return {path: _formatted(path, text) for path, text in sources.items()}
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+def _formatted(path: Path, text: str) -> str:
+    """The text as ruff writes it, without imports that this set of functions does not need."""
+    for command in (["check", "--fix", "--quiet", "--select", "F401,I"], ["format", "--quiet"]):
+        done = subprocess.run(  # noqa: S603  our own linter on our own text
+            [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(path), "-"],
+            input=text,
+            text=True,
+            capture_output=True,
+            check=False,
+            cwd=ROOT,
+        )
+        if not done.stdout:
+            raise SystemExit(f"ruff could not read the generated {path.name}: {done.stderr}")
+        text = done.stdout
+    return text
+
+
+def outdated(connection: psycopg.Connection[Any]) -> dict[Path, str]:
+    """The files that differ from what the database says, with what they should be."""
+    return {
+        path: text
+        for path, text in Catalogue(connection).render_all().items()
+        if not path.exists() or path.read_text() != text
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Write the Python client from an installed database.")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit with 1 if a file is out of date"
+    )
+    arguments = parser.parse_args()
+    from flowfabric_client import install  # noqa: PLC0415  rows.py may be what has to be repaired
+    from flowfabric_client.dev import start_server  # noqa: PLC0415
+
+    with start_server(settings={"fsync": "off"}) as server:
+        install.migrate(server.dsn())
+        with psycopg.connect(server.dsn()) as connection:
+            stale = outdated(connection)
+    for path, text in stale.items():
+        print(f"{path.relative_to(ROOT)} {'is out of date' if arguments.check else 'written'}")
+        if not arguments.check:
+            path.write_text(text)
+    return 1 if stale and arguments.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
