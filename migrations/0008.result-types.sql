@@ -37,8 +37,8 @@ begin
     end if;
     if to_regtype('flowfabric.ff_policy_facts') is null then
         create type flowfabric.ff_policy_facts as (
-            required_capabilities text [],
-            budget_ids text [],
+            required_capabilities text[],
+            budget_ids text[],
             quota_policy_id text,
             attempt_timeout_ms bigint,
             retention_ms bigint,
@@ -61,7 +61,7 @@ begin
             library_version text,
             num_flow_partitions integer,
             event_epoch smallint,
-            warnings text []
+            warnings text[]
         );
     end if;
     if to_regtype('flowfabric.ff_clock_state') is null then
@@ -263,7 +263,7 @@ begin
             grant_key text,
             grant_id bytea,
             expires_at_ms bigint,
-            missing_capabilities text []
+            missing_capabilities text[]
         );
     end if;
     if to_regtype('flowfabric.ff_priority_change') is null then
@@ -318,8 +318,8 @@ begin
             execution_kind text,
             creator_identity text,
             priority integer,
-            required_capabilities text [],
-            budget_ids text [],
+            required_capabilities text[],
+            budget_ids text[],
             quota_policy_id text,
             lifecycle_phase flowfabric.ff_lifecycle_phase,
             ownership_state flowfabric.ff_ownership_state,

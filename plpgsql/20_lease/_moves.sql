@@ -290,6 +290,7 @@ as $$
             select least(floor((p.policy ->> 'max_reclaim_count')::numeric), 2147483647)::integer
             from flowfabric.ff_exec_payload as p
             where p.partition_key = p_exec.partition_key and p.execution_id = p_exec.execution_id
+                and p.policy ? 'max_reclaim_count'
         ),
         p_max_reclaim_count, 1000)
 $$;
