@@ -1,0 +1,50 @@
+# What developers and CI run. `make` alone lists the targets.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup test test-matrix lint demo docs pgtap clean
+
+READY := .venv/.ready
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+# Test processes that run at once. Each has a server of its own, so a server that the caller names can serve only one.
+WORKERS ?= $(if $(FLOWFABRIC_TEST_DSN),0,2)
+
+# `make test` prefers server binaries of this machine to a container: only those come with plpgsql_check.
+LOCAL_SERVER = $(shell ls /usr/lib/postgresql/*/bin/postgres 2>/dev/null | head -n 1)
+TEST_SERVER = $(if $(FLOWFABRIC_TEST_PG)$(FLOWFABRIC_TEST_DSN),$(FLOWFABRIC_TEST_PG),$(if $(LOCAL_SERVER),local,))
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r target what; do \
+	    printf '  make %-12s %s\n' "$$target" "$$what"; done
+
+$(READY): pyproject.toml tools/setup
+	@tools/setup
+
+setup: ## make .venv and, as root with apt, install the server and its test extensions
+	@tools/setup
+
+test: $(READY) ## run every check and every test, as CI does
+	@echo "test: gates, Python tests and pgTAP on $(or $(TEST_SERVER),the server that is found first), $(WORKERS) processes"
+	@FLOWFABRIC_TEST_PG=$(TEST_SERVER) FLOWFABRIC_REQUIRE_PLPGSQL_CHECK=1 \
+	    python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+
+test-matrix: $(READY) ## run the tests on PostgreSQL 14, 15, 16, 17 and 18
+	@tools/test-matrix
+
+lint: $(READY) ## run the checks that need no server: ruff, mypy, sqlfluff, squawk, pgspot
+	@tools/lint
+
+demo: $(READY) ## start a private Postgres and watch some executions run
+	@flowfabric demo
+
+docs: $(READY) ## write docs/reference.md and docs/errors.md anew
+	@echo "docs: generating from comments, grants and the error catalogue"
+	@python tools/generate_docs.py
+
+pgtap: $(READY) ## run the pgTAP suite with pg_prove on a database: make pgtap DSN=postgresql://...
+	@python tools/run_pg_prove.py "$(DSN)"
+
+clean: ## remove everything that is not in git: .venv, caches, builds
+	@echo "clean: removing .venv, caches and builds"
+	@rm -rf .venv .cache dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,144 @@
+"""Connections of the installer: whom they reach, what they are set to, and the lock they work under."""
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from flowfabric_client.install._errors import InstallError
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+OnStep = Callable[[str], None]
+
+OLDEST_SERVER = 14
+CONNECT_TIMEOUT_S = 10
+
+# Advisory locks are per database, and so is an installation. The first number is "flowfab" in ASCII.
+_INSTALLATION_LOCK = 0x666C6F77666162
+_MIGRATION_SESSION_LOCK = _INSTALLATION_LOCK + 1
+
+# What a server, a database or a role may have set otherwise. Building an index may take as long as it takes;
+# only waits for the locks of others are limited.
+_SESSION_SETTINGS = {
+    "client_min_messages": "warning",
+    "default_transaction_isolation": "read committed",
+    "idle_in_transaction_session_timeout": "0",
+    "idle_session_timeout": "0",
+    "statement_timeout": "0",
+    "check_function_bodies": "on",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """How to open a connection that works like every other connection of the same installation."""
+
+    conninfo: str
+    lock_timeout_ms: int
+    act_as: str | None = None
+
+    @property
+    def database(self) -> str | None:
+        """The database by name; yoyo asks its connection target for it."""
+        return str(conninfo_to_dict(self.conninfo).get("dbname") or "") or None
+
+    def connect(self) -> Connection:
+        """Open a connection in autocommit mode; `prepare` makes it one of this session."""
+        try:
+            return psycopg.connect(
+                make_conninfo(self.conninfo, client_encoding="UTF8", application_name="flowfabric installer"),
+                autocommit=True,
+            )
+        except psycopg.Error as exc:
+            raise InstallError(f"Cannot connect to {self._display_name()}: {self._reason(exc)}.") from exc
+
+    def prepare(self, conn: Connection) -> None:
+        """Give a connection the settings and the role of this session."""
+        settings = {**_SESSION_SETTINGS, "lock_timeout": str(self.lock_timeout_ms)}
+        conn.execute(
+            "select set_config(s.name, s.value, false) from unnest(%s::text[], %s::text[]) s (name, value)",
+            [list(settings), list(settings.values())],
+        )
+        if self.act_as is not None:
+            conn.execute(sql.SQL("set role {}").format(sql.Identifier(self.act_as)))
+
+    def _display_name(self) -> str:
+        parts = {key: str(value) for key, value in conninfo_to_dict(self.conninfo).items() if value}
+        shown = " ".join(
+            f"{key}={parts[key]}" for key in ("service", "host", "port", "user", "dbname") if key in parts
+        )
+        return shown or "the database that libpq's environment names"
+
+    def _reason(self, exc: psycopg.Error) -> str:
+        # libpq adds a line that asks whether the server is running; the sentence says enough without it.
+        text = " ".join(re.sub(r"\n\t[^\n]*", "", str(exc)).split())
+        text = re.sub(r"^connection (failed|is bad): ", "", text).rstrip(".")
+        for secret in (conninfo_to_dict(self.conninfo).get("password"), os.environ.get("PGPASSWORD")):
+            if secret:
+                text = text.replace(str(secret), "***")
+        return text
+
+
+def open_session(dsn: str, *, lock_timeout_ms: int) -> tuple[Session, Connection]:
+    """Connect to a server that is new enough."""
+    try:
+        given = conninfo_to_dict(dsn)
+    except psycopg.Error as exc:
+        # libpq's own message would quote the part it stumbled over, which may be the password.
+        raise InstallError(
+            "The DSN is not a connection string that Postgres understands: "
+            "write postgresql://user@host:port/database or 'host=... dbname=...'."
+        ) from exc
+    if "connect_timeout" not in given and "PGCONNECT_TIMEOUT" not in os.environ:
+        dsn = make_conninfo(dsn, connect_timeout=CONNECT_TIMEOUT_S)
+    session = Session(dsn, lock_timeout_ms)
+    conn = session.connect()
+    try:
+        _refuse_old_server(conn)
+        session.prepare(conn)
+        # With an empty path a file that forgets to say `flowfabric.` fails instead of going elsewhere.
+        conn.execute("set search_path = ''")
+    except BaseException:
+        conn.close()
+        raise
+    return session, conn
+
+
+def _refuse_old_server(conn: Connection) -> None:
+    if conn.info.server_version < OLDEST_SERVER * 10_000:
+        version = conn.info.parameter_status("server_version")
+        raise InstallError(f"FlowFabric needs PostgreSQL {OLDEST_SERVER} or later; this server is {version}.")
+
+
+def take_installation_lock(conn: Connection, on_step: OnStep) -> None:
+    """Wait, however long, until no other installer works on this database; the lock ends with the connection.
+
+    The connection must be prepared again afterwards: waiting takes its lock timeout away.
+
+    The second lock is held by every connection through which yoyo works. It outlives an installer that was
+    killed for as long as the server is still busy with what the installer had sent.
+    """
+    for key, holder in (
+        (_INSTALLATION_LOCK, "another installer to finish"),
+        (_MIGRATION_SESSION_LOCK, "the last statement of an installer that was killed"),
+    ):
+        if not one_row(conn, "select pg_try_advisory_lock(%s)", (key,))[0]:
+            on_step(f"waiting for {holder}")
+            conn.execute("set lock_timeout = 0")
+            conn.execute("select pg_advisory_lock(%s)", (key,))
+    conn.execute("select pg_advisory_unlock(%s)", (_MIGRATION_SESSION_LOCK,))
+
+
+def join_migration_sessions(conn: Connection) -> None:
+    """Let the next installer wait for this connection even if this process is killed."""
+    conn.execute("select pg_advisory_lock_shared(%s)", (_MIGRATION_SESSION_LOCK,))
+
+
+def one_row(conn: Connection, query: LiteralString, args: Sequence[object] = ()) -> tuple[Any, ...]:
+    """The row of a query that always has one."""
+    return next(iter(conn.execute(query, args)))

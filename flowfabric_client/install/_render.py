@@ -1,0 +1,76 @@
+"""The whole installation as one SQL file, for people who install with psql and never run Python."""
+
+from flowfabric_client._sql import SqlFile, SqlSources
+from flowfabric_client._version import __version__
+from flowfabric_client.install._connection import OLDEST_SERVER
+from flowfabric_client.install._errors import as_install_errors
+from flowfabric_client.install._functions import version_record_sql
+from flowfabric_client.install._migrations import bookkeeping_sql
+
+_HEADER = """\
+-- FlowFabric {version} for PostgreSQL {oldest} and later: the whole installation.
+--
+--     psql -1 -v ON_ERROR_STOP=1 -f this-file.sql
+--
+-- Install into a database that has no schema flowfabric, as the role that is to own the engine. That role
+-- must be able to create the client roles, or a DBA creates them first (`flowfabric sql --roles-only`). The
+-- result is that of `flowfabric migrate`, which also does the upgrades later.
+"""
+
+_GUARD = """\
+do $$
+begin
+    if current_setting('server_version_num')::integer < {oldest}0000 then
+        raise exception 'FlowFabric needs PostgreSQL {oldest} or later; this server is %.',
+            current_setting('server_version');
+    end if;
+    if exists (
+        select from pg_catalog.pg_namespace as n
+        where n.nspname = 'flowfabric'
+            and (
+                exists (select from pg_catalog.pg_class as c where c.relnamespace = n.oid)
+                or exists (select from pg_catalog.pg_proc as p where p.pronamespace = n.oid)
+                or exists (select from pg_catalog.pg_type as t where t.typnamespace = n.oid))
+    ) then
+        raise exception 'Schema flowfabric exists and is not empty: upgrade it with "flowfabric migrate".';
+    end if;
+end;
+$$;
+"""
+
+
+def render_sql(*, with_test_clock: bool = False, sources: SqlSources | None = None) -> str:
+    """An SQL file that installs everything in an empty database, with the same result as `migrate`."""
+    with as_install_errors():
+        sources = sources or SqlSources.shipped()
+        migrations = sources.migrations()
+        parts = [
+            _HEADER.format(version=__version__, oldest=OLDEST_SERVER),
+            "set client_min_messages = warning;\nset check_function_bodies = on;\n",
+            "set search_path = pg_catalog, pg_temp;\n",
+            _GUARD.format(oldest=OLDEST_SERVER),
+            _section(sources.roles()),
+            "create schema if not exists flowfabric;\n",
+            *map(_section, migrations),
+            _banner("the records of yoyo, which applies the migrations of later releases"),
+            bookkeeping_sql(migrations),
+            *map(_section, sources.functions(with_test_clock=with_test_clock)),
+            _banner("what is installed"),
+            version_record_sql(sources, with_test_clock=with_test_clock),
+            "reset search_path;\nreset check_function_bodies;\nreset client_min_messages;\n",
+        ]
+        return "\n".join(parts)
+
+
+def render_roles_sql(*, sources: SqlSources | None = None) -> str:
+    """The part of the installation that needs a role with CREATEROLE: what a DBA runs once per server."""
+    with as_install_errors():
+        return (sources or SqlSources.shipped()).roles().text
+
+
+def _section(file: SqlFile) -> str:
+    return f"{_banner(file.name)}\n{file.text}"
+
+
+def _banner(title: str) -> str:
+    return f"-- {title} ".ljust(120, "-")
