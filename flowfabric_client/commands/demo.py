@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 import click
@@ -44,7 +47,9 @@ def demo(as_json: bool) -> None:
     started = time.monotonic()
     try:
         console.print("[bold]1[/]  Starting a private Postgres ...", end=" ")
-        with start_server() as server:
+        # A directory of its own, so that the demo installs nothing in a server that the environment names.
+        home = Path(tempfile.gettempdir()) / f"flowfabric-demo-{os.getpid()}"
+        with start_server(data_dir=home, keep=False) as server:
             console.print(f"PostgreSQL {server.version}, {server.provider}")
             console.print("[bold]2[/]  Installing FlowFabric ...", end=" ")
             report = migrate(server.dsn())

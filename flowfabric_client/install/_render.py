@@ -34,6 +34,13 @@ begin
     ) then
         raise exception 'Schema flowfabric exists and is not empty: upgrade it with "flowfabric migrate".';
     end if;
+    -- Whoever owns the schema can add functions to it, and the engine's run with the rights of their owner.
+    if exists (
+        select from pg_catalog.pg_namespace as n
+        where n.nspname = 'flowfabric' and pg_catalog.pg_get_userbyid(n.nspowner) <> current_user
+    ) then
+        raise exception 'Schema flowfabric belongs to another role: install as that role, or drop the schema first.';
+    end if;
 end;
 $$;
 """

@@ -78,6 +78,17 @@ def test_the_file_is_not_for_a_schema_that_holds_anything(
         assert "is not empty" in run.stderr
 
 
+def test_the_file_is_not_for_a_schema_that_somebody_else_owns(
+    server: Cluster, empty_database: str, engine: SampleEngine
+) -> None:
+    execute(empty_database, "create schema flowfabric authorization pg_monitor")
+
+    run = psql(server, empty_database, render_sql(sources=engine.sources))
+
+    assert run.returncode != 0
+    assert "belongs to another role" in run.stderr
+
+
 def test_a_file_that_fails_leaves_nothing(server: Cluster, empty_database: str, engine: SampleEngine) -> None:
     engine.write("90_last/broken.sql", "oops;")
 
