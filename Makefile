@@ -1,7 +1,7 @@
 # What developers and CI run. `make` alone lists the targets.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-matrix lint demo docs pgtap clean
+.PHONY: help setup test test-matrix lint demo generate pgtap clean
 
 READY := .venv/.ready
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -37,9 +37,10 @@ lint: $(READY) ## run the checks that need no server: ruff, mypy, sqlfluff, squa
 demo: $(READY) ## start a private Postgres and watch some executions run
 	@flowfabric demo
 
-docs: $(READY) ## write docs/reference.md and docs/errors.md anew
-	@echo "docs: generating from comments, grants and the error catalogue"
+generate: $(READY) ## write what is generated anew: the Python client, docs/reference.md and docs/errors.md
+	@echo "generate: writing from the catalogue of a private server, and from the error codes"
 	@python tools/generate_docs.py
+	@python tools/generate_client.py
 
 pgtap: $(READY) ## run the pgTAP suite with pg_prove on a database: make pgtap DSN=postgresql://...
 	@python tools/run_pg_prove.py "$(DSN)"

@@ -253,6 +253,30 @@ $$;
 comment on function ff_tap.as_role(text, text) is
 'Executes a statement with the rights of a role, as SET ROLE gives them.';
 
+-- On tables of a few analysed pages a careless plan reads them all, and outlives the few pages.
+create function ff_tap.sequential_scans(p_sql text)
+returns bigint
+language plpgsql volatile
+as $$
+declare
+    c_count constant text := $count$
+        select sum(t.seq_scan)::bigint from pg_catalog.pg_stat_xact_user_tables as t
+        where t.schemaname = 'flowfabric'
+            and t.relname in ('ff_exec_core', 'ff_exec_payload', 'ff_attempt', 'ff_stream_meta') $count$;
+    v_before bigint;
+    v_after bigint;
+begin
+    analyze flowfabric.ff_exec_core, flowfabric.ff_exec_payload, flowfabric.ff_attempt, flowfabric.ff_stream_meta;
+    execute c_count into v_before;
+    execute p_sql;
+    execute c_count into v_after;
+    return v_after - v_before;
+end;
+$$;
+
+comment on function ff_tap.sequential_scans(text) is
+'Executes a statement and returns how often it read one of the tables that grow with the executions from end to end.';
+
 -- By hand, because what is tested is not how a lease came by these things but that they go when it ends.
 create function ff_tap.burden(p_execution_id text)
 returns void
@@ -356,14 +380,14 @@ returns text
 language sql stable
 as $$
     select format(
-        'suspension %s@%s by %s, satisfied %s, %s of %s waitpoints %s, %s satisfiers',
+        'suspension %s@%s by %s, satisfied %s, %s of %s waitpoints closed, %s satisfiers',
         coalesce(u.close_reason, 'open'), u.closed_at_ms, coalesce(u.resume_trigger, 'nobody'),
         coalesce(u.satisfied_at_ms::text, 'never'),
         (select count(*) from flowfabric.ff_waitpoint_pending as w
          where w.suspension_id = u.suspension_id and w.close_reason = u.close_reason and w.state = 'closed'
              and w.closed_at_ms = u.closed_at_ms),
         (select count(*) from flowfabric.ff_waitpoint_pending as w where w.suspension_id = u.suspension_id),
-        'closed', (select count(*) from flowfabric.ff_suspension_satisfier as t where t.suspension_id = u.suspension_id))
+        (select count(*) from flowfabric.ff_suspension_satisfier as t where t.suspension_id = u.suspension_id))
     from flowfabric.ff_suspension_current as u, flowfabric.ff_parse_execution_id(p_execution_id) as k
     where u.partition_key = k.partition_key and u.execution_id = k.execution_id
 $$;

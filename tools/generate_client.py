@@ -1,8 +1,8 @@
-"""Write the Python client from an installed database, or check that it is up to date.
+"""Write the Python client and docs/reference.md from an installed database, or check that they are current.
 
 The database knows every public function: its parameters, their types and defaults, the fields of its result
-and what it is for. From that come flowfabric_client/rows.py, _calls.py, client.py and aio.py, so a function
-and its two methods cannot drift apart:
+and what it is for. From that come flowfabric_client/rows.py, _calls.py, client.py and aio.py and
+docs/reference.md, so a function, its two methods and its description cannot drift apart:
 
     python tools/generate_client.py            write what has changed, from a private server
     python tools/generate_client.py --check    write nothing; exit with 1 if a file is out of date
@@ -181,6 +181,11 @@ class Function:
     repeatable: str
     summary: str
     raises: str
+    folder: str
+    """Folder of the function's file: its area."""
+    roles: list[str]
+    sql_signature: str
+    sql_result: str
 
     @property
     def method(self) -> str:
@@ -226,9 +231,12 @@ def python_default(expression: str) -> str:
     return f"{int(literal):_}" if re.fullmatch(r"-?\d+", literal) else str(float(literal))
 
 
-def contract_of(name: str) -> str:
+def file_of(name: str) -> Path:
+    return next((ROOT / "plpgsql").rglob(f"{name}.sql"))
+
+
+def contract_of(path: Path) -> str:
     """The codes that the function's file says it raises."""
-    path = next((ROOT / "plpgsql").rglob(f"{name}.sql"))
     match = re.search(r"^-- Raises: *(.*(?:\n--  +.*)*)", path.read_text(), re.M)
     raises = re.sub(r"\n--\s+", " ", match.group(1)) if match else ""
     return "" if raises.startswith("nothing") else raises
@@ -252,6 +260,12 @@ class Catalogue:
             select p.oid, p.proname as name, p.proretset as is_set, p.provolatile as volatility,
                 t.typname as type_name, t.typtype = 'c' as is_row, format_type(t.oid, null) as result_type,
                 obj_description(p.oid, 'pg_proc') as summary,
+                pg_get_function_arguments(p.oid) as sql_signature,
+                pg_get_function_result(p.oid) as sql_result,
+                array(
+                    select a.grantee::regrole::text from aclexplode(p.proacl) as a
+                    where a.grantee::regrole::text like 'flowfabric\\_%' order by 1
+                ) as roles,
                 array(
                     select row_to_json(a) from (
                         select n.name, format_type(p.proargtypes[n.i - 1], null) as type,
@@ -313,7 +327,11 @@ class Catalogue:
             returns,
             repeatable,
             row.summary,
-            contract_of(row.name),
+            contract_of(file_of(row.name)),
+            file_of(row.name).parent.name,
+            [role.removeprefix("flowfabric_") for role in row.roles],
+            row.sql_signature,
+            row.sql_result,
         )
 
     def _value_type(self, sql_type: str) -> str:
@@ -402,6 +420,35 @@ class Catalogue:
             )
         return "\n\n\n".join([*parts, "\n\n".join(methods)]) + "\n"
 
+    def render_reference(self) -> str:
+        parts = [
+            "# Reference",
+            f"<!-- {NOTE} -->",
+            "Every public function of schema `flowfabric`, by area. A call uses named notation "
+            "(`p_execution_id => ...`). Roles are short for `flowfabric_...`; `admin` may call everything. "
+            "What the codes mean: [errors.md](errors.md). The Python clients have a method of the same name "
+            "without `ff_` and `p_`.",
+        ]
+        for folder in sorted({f.folder for f in self.functions}):
+            parts.append(f"## {folder.split('_', 1)[1].capitalize()}")
+            for f in self.functions:
+                if f.folder != folder:
+                    continue
+                parameters = re.sub(r"::[a-z ]+(\[\])?", "", f.sql_signature).replace(", p_", ",\n    p_")
+                inside = f"\n    {parameters}\n" if parameters else ""
+                result = f.sql_result.replace("flowfabric.", "")
+                parts.append(f"### `{f.name}`\n\n{f.summary}")
+                parts.append(f"```sql\n{f.name}({inside})\nreturns {result}\n```")
+                facts = [f"Roles: {', '.join(f.roles)}."]
+                if f.raises:
+                    facts.append(f"Raises: {f.raises}")
+                parts.append("\n".join(f"- {fact}" for fact in facts))
+        parts.append("## Result types")
+        for name, fields in self.rows.items():
+            columns = ", ".join(f"`{field}` {kind.replace('flowfabric.', '')}" for field, kind in fields)
+            parts.append(f"**`{name}`** {self.row_comments[name]}\n{columns}.")
+        return "\n\n".join(parts) + "\n"
+
     def render_all(self) -> dict[Path, str]:
         sources = {
             PACKAGE / "rows.py": self.render_rows(),
@@ -409,7 +456,8 @@ class Catalogue:
             PACKAGE / "client.py": self.render_client(asynchronous=False),
             PACKAGE / "aio.py": self.render_client(asynchronous=True),
         }
-        return {path: _formatted(path, text) for path, text in sources.items()}
+        rendered = {path: _formatted(path, text) for path, text in sources.items()}
+        return {**rendered, ROOT / "docs" / "reference.md": self.render_reference()}
 
 
 def _snake(name: str) -> str:

@@ -1,7 +1,7 @@
 -- Lease renewal: who may extend a lease, and until when.
 begin;
 \ir ../helpers.sql
-select plan(45);
+select plan(46);
 
 select ff_tap.freeze_time(1000);
 \set execution '{fp:86}:00000000-0000-4000-8000-000000000001'
@@ -44,6 +44,10 @@ select is(
         'code', 'stale_lease', 'execution_id', :'execution', 'lease_epoch', 7,
         'mismatch', jsonb_build_array('attempt_index')),
     'it says that the index differs');
+
+-- A plan for a small table must not scan it when it has grown
+select is(
+    ff_tap.sequential_scans('execute renew(600, null)'), 0::bigint, 'a renewal finds its row by its key');
 
 -- The event of a renewal is a setting
 select lives_ok($$ select flowfabric.ff_set_setting('emit_lease_renewed', 1) $$, 'the event can be switched on');

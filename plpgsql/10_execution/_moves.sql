@@ -125,7 +125,8 @@ begin
                 'lease_revoked_at_ms', p_exec.lease_revoked_at_ms, 'lease_revoke_reason', v_note)
         )::flowfabric.ff_refusal;
     end if;
-    if p_exec.lease_expires_at_ms <= p_now_ms then
+    -- A lease that was marked stays expired, even if the clock was set back since.
+    if p_exec.lease_expires_at_ms <= p_now_ms or p_exec.ownership_state = 'lease_expired_reclaimable' then
         return row(
             'lease_expired',
             jsonb_build_object(

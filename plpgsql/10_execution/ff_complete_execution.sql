@@ -12,6 +12,8 @@
 -- refusal, goes through _ff_complete_by_moves, which is the general form; a test holds the rows of both equal. The
 -- quick way deletes no grant, because there is none beside a live lease (reading 9), and writes no result without one,
 -- because a replay has cleared the old one (reading 10).
+--
+-- The planner settings keep a plan made for a table of a few pages from scanning it when it has grown (HOTPATH 4).
 create or replace function flowfabric.ff_complete_execution(
     p_execution_id text,
     p_lease_id uuid default null,
@@ -24,6 +26,8 @@ create or replace function flowfabric.ff_complete_execution(
 returns flowfabric.ff_execution_outcome
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
 as $$
 declare
     c_fn constant text := 'ff_complete_execution';

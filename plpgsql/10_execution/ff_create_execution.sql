@@ -97,7 +97,7 @@ begin
         v_lane_crc := flowfabric._ff_register_lane(v_lane_id, 'create_execution', v_now_ms);
     end if;
     if v_key.execution_id is null then
-        v_key.partition_key := v_lane_crc % v_partitions;
+        v_key.partition_key := (v_lane_crc % v_partitions)::smallint;
         v_key.execution_id := gen_random_uuid();
     end if;
     v_dedup_ttl_ms := least(coalesce(p_dedup_ttl_ms, v_facts.dedup_window_ms, 86400000), 9007199254740991);

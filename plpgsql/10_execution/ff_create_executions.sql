@@ -35,42 +35,58 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     c_fn constant text := 'ff_create_executions';
     v_namespace text := coalesce(p_namespace, 'default');
-    v_fields text[] := array[
-        'execution_kinds', 'payloads', 'lane_ids', 'execution_ids', 'payload_encodings', 'priorities', 'policies',
-        'tags', 'delay_until_ms', 'execution_deadlines_at_ms', 'idempotency_keys'];
-    v_lengths integer[] := array[
-        cardinality(p_execution_kinds), cardinality(p_payloads), cardinality(p_lane_ids),
-        cardinality(p_execution_ids), cardinality(p_payload_encodings), cardinality(p_priorities),
-        cardinality(p_policies), cardinality(p_tags), cardinality(p_delay_until_ms),
-        cardinality(p_execution_deadlines_at_ms), cardinality(p_idempotency_keys)];
-    v_dimensions integer[] := array[
-        array_ndims(p_execution_kinds), array_ndims(p_payloads), array_ndims(p_lane_ids),
-        array_ndims(p_execution_ids), array_ndims(p_payload_encodings), array_ndims(p_priorities),
-        array_ndims(p_policies), array_ndims(p_tags), array_ndims(p_delay_until_ms),
-        array_ndims(p_execution_deadlines_at_ms), array_ndims(p_idempotency_keys)];
+    v_count integer := cardinality(p_execution_kinds);
     v_lane_ids text[];
     v_execution_ids text[] := array_replace(p_execution_ids, '', null);
     v_idempotency_keys text[] := array_replace(p_idempotency_keys, '', null);
     v_has_repeats boolean;
 begin
-    if v_lengths[1] is null or v_lengths[1] <> any (array_remove(v_lengths, null))
-        or 1 < any (array_remove(v_dimensions, null)) or v_lengths[1] > 1000
+    if (v_count <= 1000
+        and coalesce(cardinality(p_payloads), v_count) = v_count
+        and coalesce(cardinality(p_lane_ids), v_count) = v_count
+        and coalesce(cardinality(p_execution_ids), v_count) = v_count
+        and coalesce(cardinality(p_payload_encodings), v_count) = v_count
+        and coalesce(cardinality(p_priorities), v_count) = v_count
+        and coalesce(cardinality(p_policies), v_count) = v_count
+        and coalesce(cardinality(p_tags), v_count) = v_count
+        and coalesce(cardinality(p_delay_until_ms), v_count) = v_count
+        and coalesce(cardinality(p_execution_deadlines_at_ms), v_count) = v_count
+        and coalesce(cardinality(p_idempotency_keys), v_count) = v_count
+        and coalesce(greatest(
+            array_ndims(p_execution_kinds), array_ndims(p_payloads), array_ndims(p_lane_ids),
+            array_ndims(p_execution_ids), array_ndims(p_payload_encodings), array_ndims(p_priorities),
+            array_ndims(p_policies), array_ndims(p_tags), array_ndims(p_delay_until_ms),
+            array_ndims(p_execution_deadlines_at_ms), array_ndims(p_idempotency_keys)), 1) = 1) is not true
     then
-        perform flowfabric._ff_raise_invalid_batch(v_fields, v_lengths, v_dimensions, 1, c_fn);
+        perform flowfabric._ff_raise_invalid_batch(
+            array[
+                'execution_kinds', 'payloads', 'lane_ids', 'execution_ids', 'payload_encodings', 'priorities',
+                'policies', 'tags', 'delay_until_ms', 'execution_deadlines_at_ms', 'idempotency_keys'],
+            array[
+                v_count, cardinality(p_payloads), cardinality(p_lane_ids), cardinality(p_execution_ids),
+                cardinality(p_payload_encodings), cardinality(p_priorities), cardinality(p_policies),
+                cardinality(p_tags), cardinality(p_delay_until_ms), cardinality(p_execution_deadlines_at_ms),
+                cardinality(p_idempotency_keys)],
+            array[
+                array_dims(p_execution_kinds), array_dims(p_payloads), array_dims(p_lane_ids),
+                array_dims(p_execution_ids), array_dims(p_payload_encodings), array_dims(p_priorities),
+                array_dims(p_policies), array_dims(p_tags), array_dims(p_delay_until_ms),
+                array_dims(p_execution_deadlines_at_ms), array_dims(p_idempotency_keys)],
+            1, c_fn);
     end if;
     if not flowfabric._ff_is_name(v_namespace) then
         perform flowfabric._ff_raise_invalid_name(v_namespace, 'namespace', c_fn);
     end if;
-    if v_lengths[1] = 0 then
+    if v_count = 0 then
         return;
     end if;
 
-    v_lane_ids := coalesce(
-        array_replace(p_lane_ids, null, 'default'), array_fill('default'::text, array[v_lengths[1]]));
+    v_lane_ids := coalesce(array_replace(p_lane_ids, null, 'default'), array_fill('default'::text, array[v_count]));
     v_has_repeats :=
         (select count(k.given) > count(distinct k.given) from unnest(v_idempotency_keys) as k (given))
         or (select count(k.given) > count(distinct lower(k.given)) from unnest(v_execution_ids) as k (given));
@@ -114,8 +130,8 @@ grant execute on function flowfabric.ff_create_executions(
 to flowfabric_producer;
 
 -- One attempt at a batch whose arrays have one length; empty texts are NULL already. What is known of each item stands
--- in arrays, one element per item: outcome (NULL while open), key, refusal. Every statement is set-based; loops run over
--- distinct policies, over new lanes and sets, and over the items that something is wrong with.
+-- in arrays, one element per item: outcome (NULL while open), key, refusal. Every statement is set-based; loops run
+-- over distinct policies, over new lanes and sets, and over the items that something is wrong with.
 --
 -- Raises serialization_failure instead of reporting a lost race when the batch has repeats.
 create or replace function flowfabric._ff_create_batch(
@@ -149,11 +165,11 @@ declare
     v_refusals flowfabric.ff_refusal[] := array_fill(null::flowfabric.ff_refusal, array[v_count]);
     v_dedup_ttls_ms bigint[];
     v_policies jsonb[];
-    v_policy_numbers integer[];
+    v_policy_numbers bigint[];
     v_facts flowfabric.ff_policy_facts[];
     v_set_ids integer[];
-    v_taken_keys text[] := '{}';
-    v_taken_ids flowfabric.ff_execution_key[] := '{}';
+    v_taken_keys text[] := '{}'::text[];
+    v_taken_ids flowfabric.ff_execution_key[] := '{}'::flowfabric.ff_execution_key[];
     v_reserved_keys text[];
     v_written text[];
     v_created flowfabric.ff_execution_key[];

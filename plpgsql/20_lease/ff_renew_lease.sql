@@ -11,7 +11,8 @@
 -- rolled back together with it. The new expiry replaces the old one even if it is earlier.
 --
 -- Every worker calls this all the time, so the row is read into scalars and the whole fence compared in one IF; only a
--- fence that fails it pays for the composite row and for finding out why (HOTPATH 2.7, 2.10; reading 22).
+-- fence that fails it pays for the composite row and for finding out why (HOTPATH 2.7, 2.10; reading 22). The planner
+-- settings keep a plan made for a table of a few pages from scanning it when it has grown (HOTPATH 4).
 create or replace function flowfabric.ff_renew_lease(
     p_execution_id text,
     p_lease_id uuid default null,
@@ -23,6 +24,8 @@ create or replace function flowfabric.ff_renew_lease(
 returns flowfabric.ff_renewal
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
 as $$
 declare
     c_fn constant text := 'ff_renew_lease';
