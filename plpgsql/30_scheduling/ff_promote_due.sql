@@ -9,7 +9,7 @@
 -- The index of delayed executions is per lane, so that claims, which promote what is due in their own lanes, do not
 -- walk over the rest. Here every lane offers its earliest due and the earliest of all go first: neither an early lane
 -- nor a busy one keeps the others waiting.
-create or replace function flowfabric.ff_promote_due(p_limit integer default 50, p_lanes text [] default null)
+create or replace function flowfabric.ff_promote_due(p_limit integer default 50, p_lanes text[] default null)
 returns flowfabric.ff_scan
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -76,7 +76,7 @@ begin
 end;
 $$;
 
-comment on function flowfabric.ff_promote_due(integer, text []) is
+comment on function flowfabric.ff_promote_due(integer, text[]) is
 'Scanner: makes delayed executions eligible whose time has come, of all lanes or of some.';
 
-grant execute on function flowfabric.ff_promote_due(integer, text []) to flowfabric_operator;
+grant execute on function flowfabric.ff_promote_due(integer, text[]) to flowfabric_operator;

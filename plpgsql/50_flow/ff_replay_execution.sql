@@ -73,7 +73,9 @@ begin
     if v_group_state is not null then
         v_branch := 'skipped_flow_member';
         -- An upstream that retention has removed counts as stale too: it will not end again.
-        select count(*), count(*) filter (where u.execution_id is null or u.lifecycle_phase = 'terminal')
+        select
+            count(*)::integer,
+            (count(*) filter (where u.execution_id is null or u.lifecycle_phase = 'terminal'))::integer
         into v_unsatisfied, v_stale
         from flowfabric.ff_edge as d
         left join flowfabric.ff_exec_core as u
@@ -119,7 +121,7 @@ begin
     if jsonb_typeof(v_max) = 'number' and v_max::numeric between 0 and 9007199254740991 then
         return floor(v_max::numeric)::bigint;
     end if;
-    return 10;
+    return 10::bigint;
 end;
 $$;
 comment on function flowfabric._ff_max_replays(flowfabric.ff_execution_key) is
@@ -136,9 +138,9 @@ as $$
 declare
     v_group flowfabric.ff_edge_group;
     v_needed integer;
-    v_satisfied integer;
-    v_impossible integer;
-    v_skipped integer;
+    v_satisfied bigint;
+    v_impossible bigint;
+    v_skipped bigint;
     v_passing_upstream uuid;
 begin
     select g.* into v_group
@@ -161,7 +163,7 @@ begin
     -- Which result becomes the payload: of an all_of the last one that there is, else that of the edge which makes
     -- the group satisfied.
     with counted as (
-        select count(*)::integer as satisfied
+        select count(*) as satisfied
         from flowfabric.ff_edge as d
         where d.partition_key = p_exec.partition_key and d.flow_id = p_exec.flow_id
             and d.downstream_eid = p_exec.execution_id and d.dep_state = 'satisfied'

@@ -123,7 +123,7 @@ as $$
             when p_exec.purge_after_ms is not null then p_exec.purge_after_ms <= p_now_ms
             else p_exec.terminal_at_ms <= p_now_ms - p_retention_ms
         end
-        and not flowfabric._ff_is_needed(p_exec)
+        and (p_exec.flow_id is null or not flowfabric._ff_is_needed(p_exec))
 $$;
 comment on function flowfabric._ff_is_purgeable(flowfabric.ff_exec_core, bigint, bigint) is
 'Internal: whether a locked execution has been kept long enough and nothing needs it any more.';
