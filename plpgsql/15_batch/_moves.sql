@@ -1,20 +1,28 @@
 -- The moves of a batch: what ff_complete_executions, ff_fail_executions and ff_renew_leases share.
 --
--- An item whose locked row passes one plain comparison, and that belongs to no flow, is `held`: all held items of a
--- call are changed together, with one statement per table. Every other item gets a look of its own, through the moves
--- of the single call: there its refusal is found, or the cascade of a flow member runs.
+-- An item whose locked row passes one plain comparison, and that belongs to no flow, is held. All held items of a call
+-- are changed together, with one statement per table. Every other item gets a look of its own, through the moves of
+-- the single call: there its refusal is found, or the cascade of a flow member runs.
 --
--- Rows are found by key inside a LATERAL subquery, and changed by the ctid that was found there; `offset 0` keeps the
--- planner from making either a join, whose plan it would choose by statistics that are wrong on tables that fill and
--- empty all day (HOTPATH 4: 918 us per lease with 2 000 of them). With enable_seqscan = off, which the public
--- functions set, each statement has one possible plan. The ctid of a row cannot change while its lock is held.
+-- Between statements a batch is a set of arrays with one element per item, in input order; an item that is not held has
+-- NULL for the ctid of its row. The ctid cannot change while the row's lock is held.
+--
+-- Rows are found by key inside a LATERAL subquery and changed by the ctid that was found there; `offset 0` keeps the
+-- planner from making a join of either. It would choose that by statistics, which are wrong on tables that fill and
+-- empty all day (HOTPATH 4: 918 us per lease with 2 000 of them, against 48). With the settings of the public functions
+-- each statement has one possible plan:
+--   enable_seqscan = off     a table of a few pages invites a sequential scan, and the plan outlives the few pages;
+--   jit = off                what that penalty costs in the estimate would start the compiler, 30 to 55 ms a statement;
+--   plan_cache_mode = force_generic_plan
+--                            with few items the planner takes plans for these very arrays to be cheaper and makes them
+--                            anew in every call: 390 instead of 190 us per item with five items.
 
 -- Arguments
 
 create or replace function flowfabric._ff_raise_invalid_batch(
     p_fields text[],
     p_lengths integer[],
-    p_dimensions integer[],
+    p_shapes text[],
     p_required_count integer,
     p_fn text
 )
@@ -25,17 +33,17 @@ begin
     for i in 1 .. cardinality(p_fields) loop
         if p_lengths[i] is null and i <= p_required_count then
             perform flowfabric._ff_raise_invalid(p_fn, p_fields[i], 'null');
-        elsif p_lengths[i] <> p_lengths[1] or p_dimensions[i] > 1 then
+        elsif p_shapes[i] like '%][%' then
+            perform flowfabric._ff_raise_invalid(p_fn, p_fields[i], 'length_mismatch', p_shapes[i]);
+        elsif p_lengths[i] <> p_lengths[1] then
             perform flowfabric._ff_raise_invalid(p_fn, p_fields[i], 'length_mismatch', p_lengths[i]::text);
         end if;
     end loop;
     perform flowfabric._ff_raise_invalid(p_fn, p_fields[1], 'too_many_items', p_lengths[1]::text);
 end;
 $$;
-comment on function flowfabric._ff_raise_invalid_batch(text[], integer[], integer[], integer, text) is
-'Internal: raises invalid_input for the first array of a batch that is missing, nested or of another length.';
-
--- Items
+comment on function flowfabric._ff_raise_invalid_batch(text[], integer[], text[], integer, text) is
+'Internal: raises invalid_input for the arrays of a batch: one is missing, nested or of another length, or all too long.';
 
 -- The casts alone take a third of the time of _ff_parse_execution_id but accept more (signs, spaces, leading zeros,
 -- hyphens in other places), so they count only if every key formats back to the text that it came from.
@@ -97,7 +105,7 @@ create or replace function flowfabric._ff_batch_items(
     p_attempt_ids uuid[]
 )
 returns table (
-    item integer,
+    item bigint,
     partition_key smallint,
     execution_id uuid,
     lease_id uuid,
@@ -108,7 +116,7 @@ returns table (
 language sql immutable parallel safe
 as $$
     select
-        u.item::integer, u.partition_key, u.execution_id, u.lease_id, u.lease_epoch, u.attempt_id,
+        u.item, u.partition_key, u.execution_id, u.lease_id, u.lease_epoch, u.attempt_id,
         u.execution_id is not null
         and row_number() over (partition by u.partition_key, u.execution_id order by u.item) > 1
     from unnest(p_partition_keys, p_execution_ids, p_lease_ids, p_lease_epochs, p_attempt_ids)
@@ -122,10 +130,7 @@ comment on function flowfabric._ff_batch_items(smallint[], uuid[], uuid[], bigin
 -- Locks
 
 -- Membership is read without a lock: a flow is locked before its members (spec 30, R8).
-create or replace function flowfabric._ff_lock_batch_flows(
-    p_partition_keys smallint[],
-    p_execution_ids uuid[]
-)
+create or replace function flowfabric._ff_lock_batch_flows(p_partition_keys smallint[], p_execution_ids uuid[])
 returns uuid[]
 language plpgsql volatile
 as $$
@@ -134,16 +139,16 @@ declare
 begin
     select array_agg(f.flow_id) into v_flow_ids
     from (
-        select distinct i.partition_key, e.flow_id
-        from unnest(p_partition_keys, p_execution_ids) as i (partition_key, execution_id)
+        select distinct u.partition_key, e.flow_id
+        from unnest(p_partition_keys, p_execution_ids) as u (partition_key, execution_id)
         cross join lateral (
             select c.flow_id
             from flowfabric.ff_exec_core as c
-            where c.partition_key = i.partition_key and c.execution_id = i.execution_id
+            where c.partition_key = u.partition_key and c.execution_id = u.execution_id
             offset 0
         ) as e
         where e.flow_id is not null
-        order by i.partition_key, e.flow_id
+        order by u.partition_key, e.flow_id
         offset 0
     ) as f
     -- A missing flow row is tolerated: retention may have removed it.
@@ -160,7 +165,7 @@ comment on function flowfabric._ff_lock_batch_flows(smallint[], uuid[]) is
 'Internal: locks the flows of the executions of a batch, ascending, and returns their ids.';
 
 -- `clock` is evaluated when the last lock is held, because it counts the locked rows first. Whatever changes a row must
--- be a statement of its own: the version that this one waited for is visible only to the next.
+-- be a statement of its own: the version of a row that this one waited for is visible only to the next.
 create or replace function flowfabric._ff_lock_batch(
     p_partition_keys smallint[],
     p_execution_ids uuid[],
@@ -168,33 +173,31 @@ create or replace function flowfabric._ff_lock_batch(
     p_lease_epochs bigint[],
     p_attempt_ids uuid[],
     out now_ms bigint,
-    out held_items integer[],
-    out held_row_ids tid[],
-    out held_partition_keys smallint[],
-    out held_execution_ids uuid[],
-    out held_attempt_indexes integer[],
-    out held_retry_counts integer[],
+    out row_ids tid[],
+    out attempt_indexes integer[],
+    out retry_counts integer[],
+    out are_repeats boolean[],
+    out are_locked boolean[],
     out any_has_quota boolean,
-    out any_has_reservations boolean,
-    out other_items integer[],
-    out missing_items integer[]
+    out any_has_reservations boolean
 )
 language plpgsql volatile
 as $$
 begin
     with locked as materialized (
         select
-            i.item, i.partition_key, i.execution_id, i.is_repeat, e.row_id, e.total_attempt_count, e.retry_count,
-            e.open_reservation_count, e.quota_policy_id, e.lease_expires_at_ms,
+            i.item, i.is_repeat, e.row_id, e.total_attempt_count - 1 as attempt_index, e.retry_count,
+            e.quota_policy_id is not null as has_quota, e.open_reservation_count > 0 as has_reservations,
             e.flow_id is null and e.ownership_state = 'leased' and e.current_lease_id = i.lease_id
-            and e.current_lease_epoch = i.lease_epoch and e.current_attempt_id = i.attempt_id as matches
+            and e.current_lease_epoch = i.lease_epoch and e.current_attempt_id = i.attempt_id as fence_matches,
+            e.lease_expires_at_ms
         from flowfabric._ff_batch_items(
             p_partition_keys, p_execution_ids, p_lease_ids, p_lease_epochs, p_attempt_ids) as i
         left join lateral (
             select
                 c.ctid as row_id, c.flow_id, c.ownership_state, c.current_lease_id, c.current_lease_epoch,
-                c.current_attempt_id, c.lease_expires_at_ms, c.total_attempt_count, c.retry_count,
-                c.open_reservation_count, c.quota_policy_id
+                c.current_attempt_id, c.lease_expires_at_ms, c.total_attempt_count, c.retry_count, c.quota_policy_id,
+                c.open_reservation_count
             from flowfabric.ff_exec_core as c
             where c.partition_key = i.partition_key and c.execution_id = i.execution_id and not i.is_repeat
             for no key update
@@ -205,38 +208,107 @@ begin
     ),
     judged as (
         select
-            l.item, l.partition_key, l.execution_id, l.row_id, l.total_attempt_count - 1 as attempt_index,
-            l.retry_count, l.open_reservation_count > 0 as has_reservations, l.quota_policy_id is not null as has_quota,
-            (l.matches and l.lease_expires_at_ms > c.read_at_ms) is true as is_held,
-            l.row_id is null and l.execution_id is not null and not l.is_repeat as is_missing, c.read_at_ms
+            l.item, l.is_repeat, l.row_id, l.attempt_index, l.retry_count, l.has_quota, l.has_reservations,
+            (l.fence_matches and l.lease_expires_at_ms > c.read_at_ms) is true as is_held, c.read_at_ms
         from locked as l
         cross join clock as c
         order by l.item
     )
     select
         max(j.read_at_ms),
-        array_agg(j.item) filter (where j.is_held),
-        array_agg(j.row_id) filter (where j.is_held),
-        array_agg(j.partition_key) filter (where j.is_held),
-        array_agg(j.execution_id) filter (where j.is_held),
-        array_agg(j.attempt_index) filter (where j.is_held),
-        array_agg(j.retry_count) filter (where j.is_held),
-        bool_or(j.has_quota) filter (where j.is_held),
-        bool_or(j.has_reservations) filter (where j.is_held),
-        array_agg(j.item) filter (where not j.is_held),
-        array_agg(j.item) filter (where j.is_missing)
+        array_agg(case when j.is_held then j.row_id end),
+        array_agg(j.attempt_index),
+        array_agg(j.retry_count),
+        array_agg(j.is_repeat),
+        array_agg(j.row_id is not null),
+        bool_or(j.has_quota),
+        bool_or(j.has_reservations)
     into
-        now_ms, held_items, held_row_ids, held_partition_keys, held_execution_ids, held_attempt_indexes,
-        held_retry_counts, any_has_quota, any_has_reservations, other_items, missing_items
+        now_ms, row_ids, attempt_indexes, retry_counts, are_repeats, are_locked, any_has_quota, any_has_reservations
     from judged as j;
 end;
 $$;
 comment on function flowfabric._ff_lock_batch(smallint[], uuid[], uuid[], bigint[], uuid[]) is
-'Internal: locks the executions of a batch, ascending, reads the clock, and tells held items from all others.';
+'Internal: locks the executions of a batch, ascending, then reads the clock; row_ids has the held items.';
 
--- Events and ends of the held items
+-- Items that are not held
+
+-- The checks of the single call in its order, by the same functions where they raise. A flow that is not among the
+-- locked ones was joined after the batch had read the membership; p_flow_ids is NULL where no flow matters.
+create or replace function flowfabric._ff_refuse_item(
+    p_item integer,
+    p_given_id text,
+    p_partition_key smallint,
+    p_execution_id uuid,
+    p_lease_id uuid,
+    p_lease_epoch bigint,
+    p_attempt_id uuid,
+    p_retry_policy jsonb,
+    p_is_repeat boolean,
+    p_is_locked boolean,
+    p_flow_ids uuid[],
+    p_now_ms bigint,
+    p_fn text
+)
+returns flowfabric.ff_execution_item
+language plpgsql stable
+as $$
+declare
+    v_execution_id text := flowfabric.ff_format_execution_id(p_partition_key, p_execution_id);
+    v_exec flowfabric.ff_exec_core;
+    v_refusal flowfabric.ff_refusal;
+    v_detail text;
+begin
+    -- A block with a handler is a subtransaction, and a raise costs more than the rest of the refusal: both only
+    -- where a function of the single call must speak.
+    if v_execution_id is null or (p_retry_policy is not null and not p_is_repeat) then
+        begin
+            perform flowfabric._ff_parse_execution_id(p_given_id, p_fn);
+            perform flowfabric._ff_check_retry_policy(p_retry_policy, '{}'::text[], p_fn);
+        exception when sqlstate 'ZV001' or sqlstate 'ZV004' then
+            get stacked diagnostics v_detail = pg_exception_detail;
+            v_refusal := row(sqlerrm, v_detail)::flowfabric.ff_refusal;
+        end;
+    elsif p_is_repeat then
+        v_refusal := row(
+            'invalid_input',
+            jsonb_build_object('field', 'execution_ids', 'reason', 'duplicate_in_batch', 'value', v_execution_id)
+        )::flowfabric.ff_refusal;
+    end if;
+    if v_refusal.code is null then
+        if p_is_locked then
+            select e.* into v_exec
+            from flowfabric.ff_exec_core as e
+            where e.partition_key = p_partition_key and e.execution_id = p_execution_id;
+            v_refusal := flowfabric._ff_fence_refusal(
+                v_exec, p_lease_id, p_lease_epoch, p_attempt_id, null, false, p_now_ms);
+        else
+            v_refusal := row(
+                'execution_not_found', jsonb_build_object('execution_id', v_execution_id))::flowfabric.ff_refusal;
+        end if;
+    end if;
+    if v_refusal.code is null then
+        if v_exec.flow_id is null or p_flow_ids is null or v_exec.flow_id = any (p_flow_ids) then
+            return null;
+        end if;
+        v_refusal := row(
+            'flow_membership_changed', jsonb_build_object('execution_id', v_execution_id, 'flow_id', v_exec.flow_id)
+        )::flowfabric.ff_refusal;
+    end if;
+    return row(
+        p_item, coalesce(v_execution_id, p_given_id), 'refused', v_refusal.code,
+        flowfabric._ff_error_sqlstate(v_refusal.code),
+        flowfabric._ff_error_detail(v_refusal.code, p_fn, v_refusal.detail), null)::flowfabric.ff_execution_item;
+end;
+$$;
+comment on function flowfabric._ff_refuse_item(
+    integer, text, smallint, uuid, uuid, bigint, uuid, jsonb, boolean, boolean, uuid[], bigint, text) is
+'Internal: the answer for an item of a batch that must be refused; NULL for one that may go on.';
+
+-- What happens to held items
 
 create or replace function flowfabric._ff_end_held_attempts(
+    p_row_ids tid[],
     p_partition_keys smallint[],
     p_execution_ids uuid[],
     p_attempt_indexes integer[],
@@ -256,19 +328,21 @@ begin
     update flowfabric.ff_attempt as a
     set attempt_state = p_state,
         ended_at_ms = p_now_ms,
-        failure_reason = h.failure_reason,
-        failure_category = h.failure_category
+        failure_reason = nullif(h.failure_reason, ''),
+        failure_category = nullif(h.failure_category, '')
     from (
         select u.failure_reason, u.failure_category, t.row_id
-        from unnest(p_partition_keys, p_execution_ids, p_attempt_indexes, p_failure_reasons, p_failure_categories)
-            as u (partition_key, execution_id, attempt_index, failure_reason, failure_category)
+        from unnest(
+            p_row_ids, p_partition_keys, p_execution_ids, p_attempt_indexes, p_failure_reasons, p_failure_categories)
+            as u (row_id, partition_key, execution_id, attempt_index, failure_reason, failure_category)
         cross join lateral (
-            select t.ctid as row_id
-            from flowfabric.ff_attempt as t
-            where t.partition_key = u.partition_key and t.execution_id = u.execution_id
-                and t.attempt_index = u.attempt_index
+            select c.ctid as row_id
+            from flowfabric.ff_attempt as c
+            where c.partition_key = u.partition_key and c.execution_id = u.execution_id
+                and c.attempt_index = u.attempt_index
             offset 0
         ) as t
+        where u.row_id is not null
         offset 0
     ) as h
     where a.ctid = h.row_id;
@@ -277,15 +351,16 @@ begin
         set closed_at_ms = p_now_ms, closed_reason = p_stream_reason
         where m.ctid = any (array(
             select t.row_id
-            from unnest(p_partition_keys, p_execution_ids, p_attempt_indexes)
-                as u (partition_key, execution_id, attempt_index)
+            from unnest(p_row_ids, p_partition_keys, p_execution_ids, p_attempt_indexes)
+                as u (row_id, partition_key, execution_id, attempt_index)
             cross join lateral (
-                select t.ctid as row_id
-                from flowfabric.ff_stream_meta as t
-                where t.partition_key = u.partition_key and t.execution_id = u.execution_id
-                    and t.attempt_index = u.attempt_index
+                select c.ctid as row_id
+                from flowfabric.ff_stream_meta as c
+                where c.partition_key = u.partition_key and c.execution_id = u.execution_id
+                    and c.attempt_index = u.attempt_index
                 offset 0
-            ) as t))
+            ) as t
+            where u.row_id is not null))
         returning m.execution_id, m.attempt_index
     loop
         perform flowfabric._ff_wake('ff_stream', v_execution_id::text || '_' || v_attempt_index::text);
@@ -293,40 +368,68 @@ begin
 end;
 $$;
 comment on function flowfabric._ff_end_held_attempts(
-    smallint[], uuid[], integer[], flowfabric.ff_attempt_row_state, text[], text[], text, bigint) is
+    tid[], smallint[], uuid[], integer[], flowfabric.ff_attempt_row_state, text[], text[], text, bigint) is
 'Internal: _ff_end_attempt for the held items of a batch.';
 
-create or replace function flowfabric._ff_emit_held_releases(p_row_ids tid[], p_reason text, p_now_ms bigint)
+create or replace function flowfabric._ff_emit_held_leases(
+    p_row_ids tid[],
+    p_event_type text,
+    p_reason text,
+    p_now_ms bigint
+)
 returns void
 language plpgsql volatile
 as $$
+declare
+    v_event_epoch smallint;
 begin
     if flowfabric._ff_setting_value('lease_events') = 0 then
         return;
     end if;
+    select c.event_epoch into v_event_epoch from flowfabric.ff_partition_config as c;
     insert into flowfabric.ff_lease_event (
         partition_key, epoch, occurred_at_ms, namespace, instance_tag, execution_id, event_type, lease_id,
         lease_epoch, attempt_index, attempt_id, worker_id, worker_instance_id, reason)
     select
-        e.partition_key, c.event_epoch, p_now_ms, e.namespace, e.instance_tag, e.execution_id, 'released',
+        e.partition_key, v_event_epoch, p_now_ms, e.namespace, e.instance_tag, e.execution_id, p_event_type,
         e.current_lease_id, e.current_lease_epoch, e.total_attempt_count - 1, e.current_attempt_id,
         e.current_worker_id, e.current_worker_instance_id, p_reason
-    from flowfabric.ff_partition_config as c
-    cross join unnest(p_row_ids) as h (row_id)
+    from unnest(p_row_ids) as u (row_id)
     cross join lateral (
         select
-            t.partition_key, t.namespace, t.instance_tag, t.execution_id, t.current_lease_id, t.current_lease_epoch,
-            t.total_attempt_count, t.current_attempt_id, t.current_worker_id, t.current_worker_instance_id
-        from flowfabric.ff_exec_core as t
-        where t.ctid = h.row_id
+            c.partition_key, c.namespace, c.instance_tag, c.execution_id, c.current_lease_id, c.current_lease_epoch,
+            c.total_attempt_count, c.current_attempt_id, c.current_worker_id, c.current_worker_instance_id
+        from flowfabric.ff_exec_core as c
+        where c.ctid = u.row_id
         offset 0
     ) as e;
     perform flowfabric._ff_wake('ff_lease_event', '*');
 end;
 $$;
-comment on function flowfabric._ff_emit_held_releases(tid[], text, bigint) is
-'Internal: _ff_emit_lease for the held items of a batch, whose rows still name the lease.';
+comment on function flowfabric._ff_emit_held_leases(tid[], text, text, bigint) is
+'Internal: _ff_emit_lease for the held items of a batch, while their rows still name the lease.';
 
+create or replace function flowfabric._ff_release_held_quota(p_row_ids tid[])
+returns void
+language plpgsql volatile
+as $$
+begin
+    perform flowfabric._ff_release_quota_slot(e.partition_key, e.execution_id)
+    from unnest(p_row_ids) as u (row_id)
+    cross join lateral (
+        select c.partition_key, c.execution_id, c.quota_policy_id
+        from flowfabric.ff_exec_core as c
+        where c.ctid = u.row_id
+        offset 0
+    ) as e
+    where e.quota_policy_id is not null;
+end;
+$$;
+comment on function flowfabric._ff_release_held_quota(tid[]) is
+'Internal: _ff_release_quota_slot for the held items of a batch that have a quota.';
+
+-- The columns of _ff_set_unowned_state that can differ: an active, leased row has no delay, block, suspension or mark
+-- of a lost lease, and no grant (HOTPATH 2.9; reading 9).
 create or replace function flowfabric._ff_end_held(
     p_row_ids tid[],
     p_outcome flowfabric.ff_terminal_outcome,
@@ -335,18 +438,20 @@ create or replace function flowfabric._ff_end_held(
 returns void
 language plpgsql volatile
 as $$
+declare
+    v_event_epoch smallint;
 begin
+    select c.event_epoch into v_event_epoch from flowfabric.ff_partition_config as c;
     insert into flowfabric.ff_completion_event (
         partition_key, epoch, occurred_at_ms, namespace, instance_tag, execution_id, lane_id, attempt_index, outcome)
     select
-        e.partition_key, c.event_epoch, p_now_ms, e.namespace, e.instance_tag, e.execution_id, e.lane_id,
+        e.partition_key, v_event_epoch, p_now_ms, e.namespace, e.instance_tag, e.execution_id, e.lane_id,
         e.total_attempt_count - 1, p_outcome
-    from flowfabric.ff_partition_config as c
-    cross join unnest(p_row_ids) as h (row_id)
+    from unnest(p_row_ids) as u (row_id)
     cross join lateral (
-        select t.partition_key, t.namespace, t.instance_tag, t.execution_id, t.lane_id, t.total_attempt_count
-        from flowfabric.ff_exec_core as t
-        where t.ctid = h.row_id
+        select c.partition_key, c.namespace, c.instance_tag, c.execution_id, c.lane_id, c.total_attempt_count
+        from flowfabric.ff_exec_core as c
+        where c.ctid = u.row_id
         offset 0
     ) as e;
     perform flowfabric._ff_wake('ff_completion', '*');
@@ -373,3 +478,47 @@ end;
 $$;
 comment on function flowfabric._ff_end_held(tid[], flowfabric.ff_terminal_outcome, bigint) is
 'Internal: _ff_become_terminal for the held items of a batch.';
+
+-- After the last execution row of the call was locked, cascades included: budgets come last in the lock order, and all
+-- of them are locked at once, ascending, so that two batches never wait for each other's budgets crosswise. An item
+-- that ended has no reservations by its own row any more; a refused one still has them and keeps them.
+create or replace function flowfabric._ff_return_batch_reservations(
+    p_partition_keys smallint[],
+    p_execution_ids uuid[],
+    p_now_ms bigint
+)
+returns void
+language plpgsql volatile
+as $$
+declare
+    v_owners flowfabric.ff_execution_key[];
+    v_budget_ids text[];
+begin
+    select
+        array_agg(distinct row(r.partition_key, r.execution_id)::flowfabric.ff_execution_key),
+        array_agg(distinct r.budget_id)
+    into v_owners, v_budget_ids
+    from unnest(p_partition_keys, p_execution_ids) as u (partition_key, execution_id)
+    cross join lateral (
+        select c.open_reservation_count
+        from flowfabric.ff_exec_core as c
+        where c.partition_key = u.partition_key and c.execution_id = u.execution_id
+        offset 0
+    ) as e
+    cross join lateral (
+        select b.partition_key, b.execution_id, b.budget_id
+        from flowfabric.ff_budget_reservation as b
+        where b.partition_key = u.partition_key and b.execution_id = u.execution_id and b.state = 'open'
+        offset 0
+    ) as r
+    where e.open_reservation_count = 0;
+    perform from flowfabric.ff_budget_policy as b
+    where b.budget_id = any (v_budget_ids)
+    order by b.budget_id
+    for no key update;
+    perform flowfabric._ff_return_reservations(o.partition_key, o.execution_id, 'lease_released', p_now_ms)
+    from unnest(v_owners) as o (partition_key, execution_id);
+end;
+$$;
+comment on function flowfabric._ff_return_batch_reservations(smallint[], uuid[], bigint) is
+'Internal: gives back the open budget reservations of the items of a batch whose lease has ended.';

@@ -1,0 +1,319 @@
+-- ff_fail_executions: fail up to 1000 attempts, each exactly as ff_fail_execution would.
+--
+-- Fence:  per item the whole triple of its current, unexpired lease; there is no override.
+-- Locks:  the ff_flow_core rows of members, ascending, then the ff_exec_core rows, ascending, then the ff_attempt rows;
+--         ff_budget_policy rows last, ascending.
+-- Writes: per failed item what ff_fail_execution writes.
+-- Raises: invalid_input for the call as a whole: an array that is missing, nested, too long or of another length.
+--         An item's refusal is its row: invalid_input, invalid_policy_json, flow_membership_changed and the codes of
+--         _ff_check_fence.
+-- Retry:  safe; a repeat answers execution_not_active per item, whose detail tells whether the first call won.
+--
+-- One bad item harms no other. All items share the caller's transaction: either every row reported failed is, or none.
+-- Executions without a flow are changed together, members of flows one by one in input order, because the end of one
+-- may end another; whoever was ended that way is refused with execution_not_active.
+create or replace function flowfabric.ff_fail_executions(
+    p_execution_ids text[],
+    p_lease_ids uuid[],
+    p_lease_epochs bigint[],
+    p_attempt_ids uuid[],
+    p_failure_reasons text[] default null,
+    p_failure_categories text[] default null,
+    p_retry_policies jsonb[] default null
+)
+returns setof flowfabric.ff_failure_item
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off -- these three: 15_batch/_moves.sql
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    c_fn constant text := 'ff_fail_executions';
+    v_count integer := cardinality(p_execution_ids);
+    v_keys record;
+    v_flow_ids uuid[];
+    v_batch record;
+    v_malformed_policies jsonb[];
+    v_row_ids tid[];
+    v_held_count integer;
+    v_retry_row_ids tid[];
+    v_end_row_ids tid[];
+    v_delays_until_ms bigint[];
+    v_item record;
+    v_exec flowfabric.ff_exec_core;
+    v_refused flowfabric.ff_execution_item;
+    v_failure flowfabric.ff_failure;
+    v_answers flowfabric.ff_failure_item[] := '{}'::flowfabric.ff_failure_item[];
+begin
+    if (v_count <= 1000 and cardinality(p_lease_ids) = v_count and cardinality(p_lease_epochs) = v_count
+        and cardinality(p_attempt_ids) = v_count and coalesce(cardinality(p_failure_reasons), v_count) = v_count
+        and coalesce(cardinality(p_failure_categories), v_count) = v_count
+        and coalesce(cardinality(p_retry_policies), v_count) = v_count
+        and coalesce(greatest(
+            array_ndims(p_execution_ids), array_ndims(p_lease_ids), array_ndims(p_lease_epochs),
+            array_ndims(p_attempt_ids), array_ndims(p_failure_reasons), array_ndims(p_failure_categories),
+            array_ndims(p_retry_policies)), 1) = 1) is not true
+    then
+        perform flowfabric._ff_raise_invalid_batch(
+            array[
+                'execution_ids', 'lease_ids', 'lease_epochs', 'attempt_ids', 'failure_reasons', 'failure_categories',
+                'retry_policies'],
+            array[
+                v_count, cardinality(p_lease_ids), cardinality(p_lease_epochs), cardinality(p_attempt_ids),
+                cardinality(p_failure_reasons), cardinality(p_failure_categories), cardinality(p_retry_policies)],
+            array[
+                array_dims(p_execution_ids), array_dims(p_lease_ids), array_dims(p_lease_epochs),
+                array_dims(p_attempt_ids), array_dims(p_failure_reasons), array_dims(p_failure_categories),
+                array_dims(p_retry_policies)],
+            4, c_fn);
+    end if;
+    if v_count = 0 then
+        return;
+    end if;
+
+    v_keys := flowfabric._ff_parse_batch(p_execution_ids, c_fn);
+    v_flow_ids := flowfabric._ff_lock_batch_flows(v_keys.partition_keys, v_keys.execution_ids);
+    v_batch := flowfabric._ff_lock_batch(
+        v_keys.partition_keys, v_keys.execution_ids, p_lease_ids, p_lease_epochs, p_attempt_ids);
+    v_row_ids := v_batch.row_ids;
+    if p_retry_policies is not null then
+        v_malformed_policies := array(
+            select d.retry_policy
+            from (select distinct u.retry_policy from unnest(p_retry_policies) as u (retry_policy)) as d
+            where not flowfabric._ff_is_retry_policy(d.retry_policy, c_fn));
+        if cardinality(v_malformed_policies) > 0 then
+            v_row_ids := array(
+                select case when u.retry_policy = any (v_malformed_policies) then null else u.row_id end
+                from unnest(v_batch.row_ids, p_retry_policies) with ordinality as u (row_id, retry_policy, item)
+                order by u.item);
+        end if;
+    end if;
+    v_held_count := cardinality(array_remove(v_row_ids, null));
+
+    if v_held_count < v_count then
+        for v_item in
+            select
+                u.item::integer, u.given_id, u.partition_key, u.execution_id, u.lease_id, u.lease_epoch, u.attempt_id,
+                u.is_repeat, u.is_locked, u.failure_reason, u.failure_category, u.retry_policy
+            from unnest(
+                p_execution_ids, v_keys.partition_keys, v_keys.execution_ids, p_lease_ids, p_lease_epochs,
+                p_attempt_ids, v_batch.are_repeats, v_batch.are_locked, v_row_ids, p_failure_reasons,
+                p_failure_categories, p_retry_policies)
+                with ordinality as u (
+                    given_id, partition_key, execution_id, lease_id, lease_epoch, attempt_id, is_repeat, is_locked,
+                    row_id, failure_reason, failure_category, retry_policy, item)
+            where u.row_id is null
+            order by u.item
+        loop
+            v_refused := flowfabric._ff_refuse_item(
+                v_item.item, v_item.given_id, v_item.partition_key, v_item.execution_id, v_item.lease_id,
+                v_item.lease_epoch, v_item.attempt_id, v_item.retry_policy, v_item.is_repeat, v_item.is_locked,
+                v_flow_ids, v_batch.now_ms, c_fn);
+            if v_refused.code is not null then
+                v_answers := v_answers || row(
+                    v_refused.item, v_refused.execution_id, v_refused.outcome, v_refused.code, v_refused.sqlstate,
+                    v_refused.detail, null, null, null)::flowfabric.ff_failure_item;
+                continue;
+            end if;
+            v_exec := flowfabric._ff_lock_execution(
+                row(v_item.partition_key, v_item.execution_id)::flowfabric.ff_execution_key, c_fn);
+            -- Reservations go back at the end of the call: the next cascade must not lock an execution after a budget.
+            v_exec.open_reservation_count := 0;
+            v_failure := flowfabric._ff_fail_attempt(
+                v_exec, nullif(v_item.failure_reason, ''), nullif(v_item.failure_category, ''), v_item.retry_policy,
+                v_batch.now_ms);
+            v_answers := v_answers || row(
+                v_item.item, v_failure.execution_id, v_failure.outcome, null, null, null, v_failure.public_state,
+                v_failure.delay_until_ms, v_failure.next_attempt_index)::flowfabric.ff_failure_item;
+        end loop;
+    end if;
+
+    if v_held_count > 0 then
+        select
+            array_agg(case when d.is_retryable then d.row_id end),
+            array_agg(case when not d.is_retryable then d.row_id end),
+            array_agg(
+                case when d.is_retryable
+                    then v_batch.now_ms + flowfabric._ff_retry_delay_ms(d.retry_policy, d.retry_count) end)
+        into v_retry_row_ids, v_end_row_ids, v_delays_until_ms
+        from (
+            select
+                u.item, u.row_id, u.retry_count, coalesce(u.retry_policy, s.retry_policy) as retry_policy,
+                case when u.row_id is not null then flowfabric._ff_is_retryable(
+                    coalesce(u.retry_policy, s.retry_policy), u.retry_count, nullif(u.failure_category, ''))
+                end as is_retryable
+            from unnest(
+                v_row_ids, v_keys.partition_keys, v_keys.execution_ids, v_batch.retry_counts, p_failure_categories,
+                p_retry_policies)
+                with ordinality as u (
+                    row_id, partition_key, execution_id, retry_count, failure_category, retry_policy, item)
+            left join lateral (
+                select c.policy -> 'retry_policy' as retry_policy
+                from flowfabric.ff_exec_payload as c
+                where u.row_id is not null and u.retry_policy is null
+                    and c.partition_key = u.partition_key and c.execution_id = u.execution_id
+                offset 0
+            ) as s on true
+            order by u.item
+            offset 0
+        ) as d;
+
+        perform flowfabric._ff_end_held_attempts(
+            v_row_ids, v_keys.partition_keys, v_keys.execution_ids, v_batch.attempt_indexes, 'ended_failure',
+            p_failure_reasons, p_failure_categories, 'attempt_failure', v_batch.now_ms);
+        if v_batch.any_has_quota then
+            perform flowfabric._ff_release_held_quota(v_row_ids);
+        end if;
+        if cardinality(array_remove(v_end_row_ids, null)) > 0 then
+            perform flowfabric._ff_emit_held_leases(v_end_row_ids, 'released', 'failed_terminal', v_batch.now_ms);
+            perform flowfabric._ff_note_held_failures(
+                v_end_row_ids, v_keys.partition_keys, v_keys.execution_ids, p_failure_reasons);
+            perform flowfabric._ff_end_held(v_end_row_ids, 'failed', v_batch.now_ms);
+        end if;
+        if cardinality(array_remove(v_retry_row_ids, null)) > 0 then
+            perform flowfabric._ff_emit_held_leases(
+                v_retry_row_ids, 'released', 'failed_retry_scheduled', v_batch.now_ms);
+            perform flowfabric._ff_note_held_retries(
+                v_retry_row_ids, v_keys.partition_keys, v_keys.execution_ids, v_batch.attempt_indexes,
+                p_failure_reasons);
+            perform flowfabric._ff_delay_held_retries(
+                v_retry_row_ids, v_batch.attempt_indexes, p_failure_reasons, v_delays_until_ms, v_batch.now_ms);
+        end if;
+    end if;
+    if v_batch.any_has_reservations then
+        perform flowfabric._ff_return_batch_reservations(
+            v_keys.partition_keys, v_keys.execution_ids, v_batch.now_ms);
+    end if;
+
+    return query
+    select
+        u.item::integer, flowfabric.ff_format_execution_id(u.partition_key, u.execution_id),
+        case when u.delay_until_ms is null then 'terminal_failed' else 'retry_scheduled' end, null::text, null::text,
+        null::jsonb,
+        case when u.delay_until_ms is null then 'failed'::flowfabric.ff_public_state else 'delayed' end,
+        u.delay_until_ms, case when u.delay_until_ms is not null then u.attempt_index + 1 end
+    from unnest(
+        v_row_ids, v_keys.partition_keys, v_keys.execution_ids, v_batch.attempt_indexes, v_delays_until_ms)
+        with ordinality as u (row_id, partition_key, execution_id, attempt_index, delay_until_ms, item)
+    where u.row_id is not null
+    union all
+    select
+        a.item, a.execution_id, a.outcome, a.code, a.sqlstate, a.detail, a.public_state, a.delay_until_ms,
+        a.next_attempt_index
+    from unnest(v_answers) as a
+    order by 1;
+end;
+$$;
+
+comment on function flowfabric.ff_fail_executions(text[], uuid[], bigint[], uuid[], text[], text[], jsonb[]) is
+'Fails up to 1000 attempts in one call; one row per item says whether it is retried, has ended, or why it was refused.';
+
+grant execute on function flowfabric.ff_fail_executions(text[], uuid[], bigint[], uuid[], text[], text[], jsonb[])
+to flowfabric_worker;
+
+create or replace function flowfabric._ff_is_retry_policy(p_retry_policy jsonb, p_fn text)
+returns boolean
+language plpgsql stable
+as $$
+begin
+    perform flowfabric._ff_check_retry_policy(p_retry_policy, '{}'::text[], p_fn);
+    return true;
+exception when sqlstate 'ZV004' then
+    return false;
+end;
+$$;
+comment on function flowfabric._ff_is_retry_policy(jsonb, text) is
+'Internal: whether a retry policy is absent or well formed.';
+
+create or replace function flowfabric._ff_note_held_failures(
+    p_row_ids tid[],
+    p_partition_keys smallint[],
+    p_execution_ids uuid[],
+    p_failure_reasons text[]
+)
+returns void
+language sql volatile
+as $$
+    insert into flowfabric.ff_exec_note as n (partition_key, execution_id, failure_reason)
+    select u.partition_key, u.execution_id, nullif(u.failure_reason, '')
+    from unnest(p_row_ids, p_partition_keys, p_execution_ids, p_failure_reasons)
+        as u (row_id, partition_key, execution_id, failure_reason)
+    where u.row_id is not null
+    on conflict (partition_key, execution_id) do update set failure_reason = excluded.failure_reason
+$$;
+comment on function flowfabric._ff_note_held_failures(tid[], smallint[], uuid[], text[]) is
+'Internal: _ff_note_failure for the held items of a batch that end.';
+
+create or replace function flowfabric._ff_note_held_retries(
+    p_row_ids tid[],
+    p_partition_keys smallint[],
+    p_execution_ids uuid[],
+    p_attempt_indexes integer[],
+    p_failure_reasons text[]
+)
+returns void
+language sql volatile
+as $$
+    insert into flowfabric.ff_exec_note as n (
+        partition_key, execution_id, failure_reason, pending_retry_reason, pending_previous_attempt_index)
+    select
+        u.partition_key, u.execution_id, nullif(u.failure_reason, ''), nullif(u.failure_reason, ''), u.attempt_index
+    from unnest(p_row_ids, p_partition_keys, p_execution_ids, p_attempt_indexes, p_failure_reasons)
+        as u (row_id, partition_key, execution_id, attempt_index, failure_reason)
+    where u.row_id is not null
+    on conflict (partition_key, execution_id) do update
+    set failure_reason = excluded.failure_reason,
+        pending_retry_reason = excluded.pending_retry_reason,
+        pending_previous_attempt_index = excluded.pending_previous_attempt_index
+$$;
+comment on function flowfabric._ff_note_held_retries(tid[], smallint[], uuid[], integer[], text[]) is
+'Internal: _ff_note_retry for the held items of a batch that are retried.';
+
+-- As in _ff_end_held: the columns of _ff_set_unowned_state that can differ after an active, leased row.
+create or replace function flowfabric._ff_delay_held_retries(
+    p_row_ids tid[],
+    p_attempt_indexes integer[],
+    p_failure_reasons text[],
+    p_delays_until_ms bigint[],
+    p_now_ms bigint
+)
+returns void
+language plpgsql volatile
+as $$
+begin
+    update flowfabric.ff_exec_core as e
+    set lifecycle_phase = 'runnable',
+        ownership_state = 'unowned',
+        eligibility_state = 'not_eligible_until_time',
+        blocking_reason = 'waiting_for_retry_backoff',
+        blocking_detail = h.blocking_detail,
+        attempt_state = 'pending_retry_attempt',
+        delay_until_ms = h.delay_until_ms,
+        retry_count = e.retry_count + 1,
+        current_attempt_id = null,
+        current_lease_id = null,
+        current_worker_id = null,
+        current_worker_instance_id = null,
+        lease_acquired_at_ms = null,
+        lease_expires_at_ms = null,
+        lease_last_renewed_at_ms = null,
+        attempt_timeout_at_ms = null,
+        open_reservation_count = 0,
+        last_transition_at_ms = p_now_ms,
+        last_mutation_at_ms = p_now_ms
+    from (
+        select
+            u.row_id, u.delay_until_ms,
+            'until=' || u.delay_until_ms::text || ' attempt=' || u.attempt_index::text
+            || coalesce(' reason=' || left(nullif(u.failure_reason, ''), 200), '') as blocking_detail
+        from unnest(p_row_ids, p_attempt_indexes, p_failure_reasons, p_delays_until_ms)
+            as u (row_id, attempt_index, failure_reason, delay_until_ms)
+        where u.row_id is not null
+        offset 0
+    ) as h
+    where e.ctid = h.row_id;
+end;
+$$;
+comment on function flowfabric._ff_delay_held_retries(tid[], integer[], text[], bigint[], bigint) is
+'Internal: _ff_become_delayed for the held items of a batch that are retried.';
