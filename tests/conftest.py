@@ -11,6 +11,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from tests.support.cluster import Cluster, Connection
+from tests.support.engine import Race
 from tests.support.plugin import cluster_of
 
 
@@ -105,6 +106,13 @@ def db(connect: Connect) -> Connection:
 def clock(connect: Connect) -> Clock:
     """The engine's clock in `database`."""
     return Clock(connect())
+
+
+@pytest.fixture
+def race(connect: Connect, clock: Clock) -> Race:
+    """Two sessions at 1000 ms, and somebody who watches them."""
+    clock.freeze(1_000)
+    return Race(leader=connect(autocommit=False), follower=connect(), watcher=connect())
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from tests.support.cluster import Connection
-
-Row = dict[str, Any]
+from tests.support.engine import Row, call
 
 #: PostgreSQL must be told the type of an array that holds nothing but nulls.
 ARRAY_TYPES = {
@@ -66,13 +65,6 @@ def rows(connection: Connection, statement: str, parameters: Sequence[Any] | Row
     """What a statement returns, by column names."""
     with connection.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(statement, parameters).fetchall()
-
-
-def call(connection: Connection, function: str, **arguments: Any) -> Row:
-    """The one row of a function of the engine, called by the names of its parameters."""
-    named = ", ".join(f"p_{name} => %({name})s" for name in arguments)
-    (row,) = rows(connection, f"select r.* from flowfabric.{function}({named}) as r", arguments)
-    return row
 
 
 def call_batch(connection: Connection, function: str, leases: Sequence[Lease], **arguments: Any) -> list[Row]:

@@ -18,9 +18,10 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from tests.batch import support
-from tests.batch.support import Lease, Row
+from tests.batch.support import Lease
 from tests.conftest import Clock
 from tests.support.cluster import Connection
+from tests.support.engine import Row, call
 
 FLOW = UUID(int=0xF10F)
 LOST_FLOW = UUID(int=0xF105)
@@ -110,14 +111,14 @@ def on_its_last_retry(connection: Connection, lease: Lease) -> Lease:
 
 def renewed(connection: Connection, lease: Lease) -> Lease:
     held(connection, lease)
-    support.call(connection, "ff_renew_lease", **shown(lease), lease_ttl_ms=5_000)
+    call(connection, "ff_renew_lease", **shown(lease), lease_ttl_ms=5_000)
     return lease
 
 
 def resumed(connection: Connection, lease: Lease) -> Lease:
     """Paused and taken up again: the same attempt under another lease."""
     held(connection, lease)
-    support.call(connection, "ff_delay_execution", **shown(lease), delay_until_ms=1_500)
+    call(connection, "ff_delay_execution", **shown(lease), delay_until_ms=1_500)
     taken_up = replace(lease, lease_id=OTHER, lease_epoch=2)
     support.claim(connection, taken_up)
     return taken_up
@@ -126,8 +127,8 @@ def resumed(connection: Connection, lease: Lease) -> Lease:
 def reclaimed(connection: Connection, lease: Lease) -> Lease:
     """Revoked and taken over: another attempt."""
     lost(connection, lease)
-    support.call(connection, "ff_revoke_lease", execution_id=lease.execution_id)
-    grant = support.call(
+    call(connection, "ff_revoke_lease", execution_id=lease.execution_id)
+    grant = call(
         connection,
         "ff_issue_reclaim_grant",
         execution_id=lease.execution_id,
@@ -135,7 +136,7 @@ def reclaimed(connection: Connection, lease: Lease) -> Lease:
         worker_instance_id="worker-2",
     )
     taken_over = replace(lease, lease_id=OTHER, lease_epoch=2, attempt_id=OTHER)
-    support.call(
+    call(
         connection,
         "ff_reclaim_execution",
         execution_id=lease.execution_id,
@@ -193,25 +194,25 @@ def suspended(connection: Connection, lease: Lease) -> Lease:
 
 def completed(connection: Connection, lease: Lease) -> Lease:
     held(connection, lease)
-    support.call(connection, "ff_complete_execution", **shown(lease))
+    call(connection, "ff_complete_execution", **shown(lease))
     return lease
 
 
 def retried(connection: Connection, lease: Lease) -> Lease:
     retryable(connection, lease)
-    support.call(connection, "ff_fail_execution", **shown(lease))
+    call(connection, "ff_fail_execution", **shown(lease))
     return lease
 
 
 def cancelled(connection: Connection, lease: Lease) -> Lease:
     held(connection, lease)
-    support.call(connection, "ff_cancel_execution", **shown(lease), reason="not needed")
+    call(connection, "ff_cancel_execution", **shown(lease), reason="not needed")
     return lease
 
 
 def revoked(connection: Connection, lease: Lease) -> Lease:
     held(connection, lease)
-    support.call(connection, "ff_revoke_lease", execution_id=lease.execution_id, reason="maintenance")
+    call(connection, "ff_revoke_lease", execution_id=lease.execution_id, reason="maintenance")
     return lease
 
 
@@ -398,7 +399,7 @@ def build_twins(connection: Connection, operation: Operation) -> Iterator[Twins]
 def single_answer(connection: Connection, operation: Operation, twins: Twins) -> Row:
     """The answer of the single call; if it is refused, the refusal in the columns of a batch."""
     try:
-        return support.call(
+        return call(
             connection, operation.single, **shown(twins.single), **as_sql(twins.arguments), **operation.shared
         )
     except psycopg.Error as error:
@@ -427,8 +428,8 @@ def test_batch_and_single_call_do_and_say_the_same(
 ) -> None:
     clock.freeze(1_000)
     support.create_flow(db, FLOW)
-    support.call(db, "ff_set_setting", name="lease_events", value=lease_events)
-    support.call(db, "ff_set_setting", name="emit_lease_renewed", value=1)
+    call(db, "ff_set_setting", name="lease_events", value=lease_events)
+    call(db, "ff_set_setting", name="emit_lease_renewed", value=1)
     everything = list(build_twins(db, operation))
     random.Random(operation.batch).shuffle(everything)
     clock.freeze(2_000)

@@ -15,7 +15,6 @@ from psycopg.types.json import Jsonb
 
 from tests.batch.support import (
     Lease,
-    Row,
     complete,
     create_flow,
     fail,
@@ -27,6 +26,7 @@ from tests.batch.support import (
 )
 from tests.conftest import Connect
 from tests.support.cluster import Connection
+from tests.support.engine import Row
 
 TABLES = ["ff_exec_core", "ff_exec_payload", "ff_attempt"]
 FLOW = UUID(int=0xF10F)

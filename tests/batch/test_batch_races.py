@@ -14,8 +14,6 @@ from psycopg.types.json import Jsonb
 
 from tests.batch.support import (
     Lease,
-    Row,
-    call,
     complete,
     create_flow,
     execution_id,
@@ -31,6 +29,7 @@ from tests.batch.support import (
 from tests.conftest import Clock, Connect
 from tests.support.cluster import Connection
 from tests.support.concurrency import in_background, wait_until_blocked
+from tests.support.engine import Row, call
 
 FLOW = UUID(int=0xF10F)
 LOCK_EXECUTION = "select from flowfabric.ff_exec_core where execution_id = %s for no key update"

@@ -4,33 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import psycopg
 import pytest
-from psycopg.rows import dict_row
 
 from tests.conftest import Clock, Connect
 from tests.support.cluster import Connection
 from tests.support.concurrency import Background, in_background, wait_until_blocked
+from tests.support.engine import Ask, Race, Row, call
 
 EXECUTION = "{fp:86}:00000000-0000-4000-8000-000000000001"
 FLOW = "00000000-0000-4000-8000-00000000f10f"
 
-Row = dict[str, Any]
 Fence = dict[str, Any]
-Ask = Callable[[Connection], Row]
-
-
-def call(connection: Connection, function: str, **arguments: Any) -> Row:
-    """Call a function of the engine by the names of its parameters and return its row."""
-    named = ", ".join(f"p_{name} => %({name})s" for name in arguments)
-    with connection.cursor(row_factory=dict_row) as cursor:
-        row = cursor.execute(f"select r.* from flowfabric.{function}({named}) as r", arguments).fetchone()
-    assert row is not None
-    return row
 
 
 def texts(connection: Connection, statement: str) -> list[str]:
@@ -91,32 +79,6 @@ def expire(connection: Connection) -> Row:
 
 def mark(connection: Connection) -> Row:
     return call(connection, "ff_mark_lease_expired_if_due", execution_id=EXECUTION)
-
-
-@dataclass
-class Race:
-    """Two sessions and somebody who watches them."""
-
-    leader: Connection
-    follower: Connection
-    watcher: Connection
-
-    def follow(self, ask: Ask) -> Background[Row]:
-        """Let the follower ask, and return once it waits for the leader."""
-        waiting = in_background(lambda: ask(self.follower))
-        wait_until_blocked(self.watcher, self.follower, by=self.leader)
-        return waiting
-
-    def lock_execution(self) -> None:
-        """Let the leader hold the execution without changing it."""
-        self.leader.execute("select from flowfabric.ff_exec_core for no key update")
-
-
-@pytest.fixture
-def race(connect: Connect, clock: Clock) -> Race:
-    """Two sessions at 1000 ms; the leader's transaction stays open until it is ended."""
-    clock.freeze(1_000)
-    return Race(leader=connect(autocommit=False), follower=connect(), watcher=connect())
 
 
 @pytest.fixture

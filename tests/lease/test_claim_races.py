@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,21 +13,12 @@ from psycopg.rows import dict_row
 from tests.conftest import Clock, Connect, RoleConnection
 from tests.support.cluster import Connection
 from tests.support.concurrency import Background, in_background, wait_until_blocked
+from tests.support.engine import Race, Row, call
 
 EXECUTION = "{fp:86}:00000000-0000-4000-8000-000000000001"
 FLOW = "00000000-0000-4000-8000-00000000f10f"
 
-Row = dict[str, Any]
 Fence = dict[str, Any]
-
-
-def call(connection: Connection, function: str, **arguments: Any) -> Row:
-    """Call a function of the engine by the names of its parameters and return its row."""
-    named = ", ".join(f"p_{name} => %({name})s" for name in arguments)
-    with connection.cursor(row_factory=dict_row) as cursor:
-        row = cursor.execute(f"select r.* from flowfabric.{function}({named}) as r", arguments).fetchone()
-    assert row is not None
-    return row
 
 
 def core(connection: Connection) -> Row:
@@ -56,32 +46,6 @@ def refusal(waiting: Background[Row]) -> str:
     code = refused.value.diag.message_primary
     assert code is not None
     return code
-
-
-@dataclass
-class Race:
-    """Two sessions and somebody who watches them."""
-
-    leader: Connection
-    follower: Connection
-    watcher: Connection
-
-    def follow(self, ask: Callable[[Connection], Row]) -> Background[Row]:
-        """Let the follower ask, and return once it waits for the leader."""
-        waiting = in_background(lambda: ask(self.follower))
-        wait_until_blocked(self.watcher, self.follower, by=self.leader)
-        return waiting
-
-    def lock_execution(self) -> None:
-        """Let the leader hold the execution without changing it."""
-        self.leader.execute("select from flowfabric.ff_exec_core for no key update")
-
-
-@pytest.fixture
-def race(connect: Connect, clock: Clock) -> Race:
-    """Two sessions at 1000 ms; the leader's transaction stays open until it is ended."""
-    clock.freeze(1_000)
-    return Race(leader=connect(autocommit=False), follower=connect(), watcher=connect())
 
 
 @pytest.fixture

@@ -9,18 +9,16 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg.rows import dict_row
 
 from tests.conftest import Clock, Connect
 from tests.support.cluster import Connection
 from tests.support.concurrency import in_background, wait_until_blocked
+from tests.support.engine import Row, call
 
 FLOW = "00000000-0000-4000-8000-00000000f10e"
 LEASE = "00000000-0000-4000-8000-00000000001e"
 ATTEMPT = "00000000-0000-4000-8000-0000000000a7"
 BUDGET = "tokens-of-tenant"
-
-Row = dict[str, Any]
 
 
 def wire_id(number: int) -> str:
@@ -29,15 +27,6 @@ def wire_id(number: int) -> str:
 
 def uuid(number: int) -> str:
     return f"00000000-0000-4000-8000-{number:012d}"
-
-
-def call(connection: Connection, function: str, **arguments: Any) -> Row:
-    """Call a function of the engine by the names of its parameters and return its row."""
-    named = ", ".join(f"p_{name} => %({name})s" for name in arguments)
-    with connection.cursor(row_factory=dict_row) as cursor:
-        row = cursor.execute(f"select r.* from flowfabric.{function}({named}) as r", arguments).fetchone()
-    assert row is not None
-    return row
 
 
 def scan(connection: Connection, function: str = "ff_scan_expired_leases", limit: int = 1000) -> Row:
