@@ -100,6 +100,7 @@ def open_session(dsn: str, *, lock_timeout_ms: int) -> tuple[Session, Connection
     conn = session.connect()
     try:
         _refuse_old_server(conn)
+        _refuse_other_encodings(conn)
         session.prepare(conn)
         # With an empty path a file that forgets to say `flowfabric.` fails instead of going elsewhere.
         conn.execute("set search_path = ''")
@@ -113,6 +114,13 @@ def _refuse_old_server(conn: Connection) -> None:
     if conn.info.server_version < OLDEST_SERVER * 10_000:
         version = conn.info.parameter_status("server_version")
         raise InstallError(f"FlowFabric needs PostgreSQL {OLDEST_SERVER} or later; this server is {version}.")
+
+
+def _refuse_other_encodings(conn: Connection) -> None:
+    # Ids, keys and signatures are defined over UTF-8 bytes, and some literals need characters beyond ASCII.
+    encoding = conn.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise InstallError(f"FlowFabric needs a database in UTF8; this one is in {encoding}.")
 
 
 def take_installation_lock(conn: Connection, on_step: OnStep) -> None:

@@ -24,6 +24,9 @@ begin
         raise exception 'FlowFabric needs PostgreSQL {oldest} or later; this server is %.',
             current_setting('server_version');
     end if;
+    if current_setting('server_encoding') <> 'UTF8' then
+        raise exception 'FlowFabric needs a database in UTF8; this one is in %.', current_setting('server_encoding');
+    end if;
     if exists (
         select from pg_catalog.pg_namespace as n
         where n.nspname = 'flowfabric'

@@ -5,8 +5,8 @@ select plan(6);
 
 select results_eq(
     'select code, sqlstate, category, retry_class, hint from flowfabric.ff_list_error_codes()',
-    'select code, sqlstate::text, category, retry_class, hint from flowfabric.ff_error_code
-     order by sqlstate collate "C"',
+    'select code collate "default", sqlstate::text collate "default", category, retry_class, hint
+     from flowfabric.ff_error_code order by ff_error_code.sqlstate collate "C"',
     'every code is listed once, by SQLSTATE');
 select results_eq(
     $$ select left(sqlstate, 2), count(*) from flowfabric.ff_list_error_codes() group by 1 order by 1 $$,

@@ -41,7 +41,8 @@ select is(
 select throws_ok(
     'select flowfabric.ff_mint_solo_execution_id(null)', 'ZV001', 'invalid_input', 'an execution needs a lane');
 select throws_ok(
-    $$ select flowfabric.ff_mint_solo_execution_id('größe') $$, 'ZV001', 'invalid_input', 'a lane is printable ASCII');
+    $$ select flowfabric.ff_mint_solo_execution_id('größe') $$, 'ZV001', 'invalid_input',
+    'a lane is printable ASCII');
 select is(
     ff_tap.error_of($$ select flowfabric.ff_mint_solo_execution_id('') $$) - 'code' - 'value',
     '{"fn": "ff_mint_solo_execution_id", "field": "lane_id", "reason": "empty"}', 'the refusal names the field');

@@ -32,8 +32,9 @@ select is(
 select results_eq('execute set_count(1)', $$ values ('unchanged') $$, 'the count in force is still unchanged');
 rollback to savepoint nothing_stored;
 
-insert into flowfabric.ff_flow_core (partition_key, flow_id, flow_kind, namespace, created_at_ms, last_mutation_at_ms)
-values (0, gen_random_uuid(), 'test', 'default', 0, 0);
+insert into flowfabric.ff_flow_core (
+    partition_key, flow_id, flow_kind, namespace, public_flow_state, created_at_ms, last_mutation_at_ms)
+values (0, gen_random_uuid(), 'test', 'default', 'open', 0, 0);
 select throws_ok(
     'execute set_count(256)', 'ZU004', 'partition_config_mismatch', 'with a flow stored the count is fixed');
 select is(pg_temp.configured(), 1, 'a refusal leaves the count as it was');

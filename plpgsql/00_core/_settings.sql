@@ -1,4 +1,5 @@
--- Settings: every name the engine reads, with its default and range, stated here and nowhere else.
+-- Settings: every name the engine reads, with its default and range, stated here and nowhere else. No value is beyond
+-- 2^53 - 1, so that a sum with the clock cannot overflow.
 
 create or replace function flowfabric._ff_known_settings()
 returns table (name text, default_value bigint, max_value bigint)
@@ -15,22 +16,22 @@ as $$
     ('notify_worker', 1, 2),
     ('notify_dispatch', 1, 2),
     ('notify_stream', 1, 2),
-    ('event_retention_completion_ms', 604800000, 9223372036854775807),
-    ('event_retention_lease_ms', 604800000, 9223372036854775807),
-    ('event_retention_signal_ms', 604800000, 9223372036854775807),
-    ('event_retention_operator_ms', 604800000, 9223372036854775807),
-    ('event_retention_worker_ms', 604800000, 9223372036854775807),
-    ('default_retention_ms', 86400000, 9223372036854775807),
-    ('flow_retention_ms', 604800000, 9223372036854775807),
-    ('max_signals_per_execution', 10000, 9223372036854775807),
-    ('max_cycle_check_nodes', 10000, 9223372036854775807),
-    ('max_sync_depth', 50, 9223372036854775807),
-    ('max_sync_edges', 256, 9223372036854775807),
-    ('max_sync_cancels', 256, 9223372036854775807),
-    ('max_submit_members', 10000, 9223372036854775807),
-    ('max_submit_edges', 100000, 9223372036854775807),
-    ('claim_floor_recheck_ms', 1000, 9223372036854775807),
-    ('claim_floor_lag_ms', 1000, 9223372036854775807)
+    ('event_retention_completion_ms', 604800000, 9007199254740991),
+    ('event_retention_lease_ms', 604800000, 9007199254740991),
+    ('event_retention_signal_ms', 604800000, 9007199254740991),
+    ('event_retention_operator_ms', 604800000, 9007199254740991),
+    ('event_retention_worker_ms', 604800000, 9007199254740991),
+    ('default_retention_ms', 86400000, 9007199254740991),
+    ('flow_retention_ms', 604800000, 9007199254740991),
+    ('max_signals_per_execution', 10000, 9007199254740991),
+    ('max_cycle_check_nodes', 10000, 9007199254740991),
+    ('max_sync_depth', 50, 9007199254740991),
+    ('max_sync_edges', 256, 9007199254740991),
+    ('max_sync_cancels', 256, 9007199254740991),
+    ('max_submit_members', 10000, 9007199254740991),
+    ('max_submit_edges', 100000, 9007199254740991),
+    ('claim_floor_recheck_ms', 1000, 9007199254740991),
+    ('claim_floor_lag_ms', 1000, 9007199254740991)
 $$;
 comment on function flowfabric._ff_known_settings() is
 'Internal: the settings of the engine, their defaults and their largest values; the smallest is always 0.';

@@ -1,7 +1,7 @@
 -- ff_set_partition_count: choose the number of partitions, before anything is stored.
 --
 -- Fence:  none.
--- Locks:  ff_partition_config.
+-- Locks:  ff_partition_config, then ff_exec_core and ff_flow_core against writers.
 -- Writes: ff_partition_config.
 -- Raises: invalid_input, partition_config_mismatch.
 -- Retry:  safe; the same count again is unchanged.
@@ -23,6 +23,8 @@ begin
     if v_current = p_n then
         return row('unchanged')::flowfabric.ff_outcome;
     end if;
+    -- A creation that is not committed yet must count too: this waits for it.
+    lock table flowfabric.ff_exec_core, flowfabric.ff_flow_core in share mode;
     if exists (select from flowfabric.ff_exec_core) or exists (select from flowfabric.ff_flow_core) then
         perform flowfabric._ff_raise(
             'partition_config_mismatch', c_fn, jsonb_build_object('configured', v_current, 'expected', p_n));

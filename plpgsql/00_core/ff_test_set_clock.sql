@@ -27,7 +27,7 @@ begin
     if p_mode <> 'reset' and p_ms is null then
         perform flowfabric._ff_raise_invalid(c_fn, 'ms', 'null');
     end if;
-    if abs(p_ms) > c_max_ms or (p_ms < 0 and p_mode <> 'offset') then
+    if p_ms not between -c_max_ms and c_max_ms or (p_ms < 0 and p_mode <> 'offset') then
         perform flowfabric._ff_raise_invalid(c_fn, 'ms', 'out_of_range', p_ms::text);
     end if;
 

@@ -210,12 +210,14 @@ begin
             end loop;
     end;
 
-    -- Checks 2 and 3, what exists.
+    -- Checks 2 and 3, what exists. An item whose id is taken may yet turn out to be a duplicate by its key, if an
+    -- earlier item of the batch records that.
     v_now_ms := flowfabric.ff_now_ms();
     if p_idempotency_keys is not null or p_execution_ids is not null then
         select
             array_agg(
-                case when known.execution_id is not null or stored.execution_id is not null then 'duplicate'
+                case when known.execution_id is not null then 'duplicate'
+                    when stored.execution_id is not null then 'duplicate_id'
                     else i.outcome end
                 order by i.item),
             array_agg(
@@ -272,6 +274,8 @@ begin
                     with ordinality as u (outcome, code, detail, policy, item)
             ) as i
         ) as n;
+        -- Filled before it is assigned to: an array begins at the first element that it is given.
+        v_set_ids := array_fill(null::integer, array[coalesce(cardinality(v_policies), 0)]);
         for v_number in 1 .. coalesce(cardinality(v_policies), 0) loop
             begin
                 v_facts[v_number] := flowfabric._ff_read_policy(v_policies[v_number], p_fn);
@@ -329,21 +333,29 @@ begin
         with ordinality as i (outcome, partition_key, execution_id, lane_id, policy_number, item)
     left join flowfabric.ff_lane_registry as l on l.lane_id = i.lane_id;
 
+    -- Items that meet another one of the batch, one after another; then all others at once.
     if p_has_repeats then
         for v_item in
             select
-                i.item, i.code, row(i.partition_key, i.execution_id)::flowfabric.ff_execution_key as key,
+                i.item, i.outcome, i.code, row(i.partition_key, i.execution_id)::flowfabric.ff_execution_key as key,
                 i.idempotency_key, case when i.dedup_ttl_ms > 0 then i.idempotency_key end as reserved_key
-            from unnest(v_outcomes, v_keys, v_refusals, p_idempotency_keys, v_dedup_ttls_ms)
-                with ordinality as i (
-                    outcome, partition_key, execution_id, code, detail, idempotency_key, dedup_ttl_ms, item)
-            where i.outcome is null
+            from (
+                select
+                    u.item, u.outcome, u.code, u.partition_key, u.execution_id, u.idempotency_key, u.dedup_ttl_ms,
+                    count(u.idempotency_key) over (partition by u.idempotency_key) as same_key,
+                    count(u.execution_id) over (partition by u.partition_key, u.execution_id) as same_id
+                from unnest(v_outcomes, v_keys, v_refusals, p_idempotency_keys, v_dedup_ttls_ms)
+                    with ordinality as u (
+                        outcome, partition_key, execution_id, code, detail, idempotency_key, dedup_ttl_ms, item)
+                where u.outcome is null or u.outcome = 'duplicate_id'
+            ) as i
+            where i.same_key > 1 or i.same_id > 1
             order by i.item
         loop
             if v_item.idempotency_key = any (v_taken_keys) then
                 v_outcomes[v_item.item] := 'duplicate';
                 v_keys[v_item.item] := v_taken_ids[array_position(v_taken_keys, v_item.idempotency_key)];
-            elsif v_item.key = any (v_taken_ids) then
+            elsif v_item.outcome = 'duplicate_id' or v_item.key = any (v_taken_ids) then
                 v_outcomes[v_item.item] := 'duplicate';
             elsif v_item.code is not null then
                 v_outcomes[v_item.item] := 'refused';
@@ -353,12 +365,15 @@ begin
                 v_taken_ids := v_taken_ids || v_item.key;
             end if;
         end loop;
-    else
-        v_outcomes := array(
-            select coalesce(i.outcome, case when i.code is null then 'created' else 'refused' end)
-            from unnest(v_outcomes, v_refusals) with ordinality as i (outcome, code, detail, item)
-            order by i.item);
     end if;
+    v_outcomes := array(
+        select case
+            when i.outcome = 'duplicate_id' then 'duplicate'
+            when i.outcome is not null then i.outcome
+            when i.code is not null then 'refused'
+            else 'created' end
+        from unnest(v_outcomes, v_refusals) with ordinality as i (outcome, code, detail, item)
+        order by i.item);
 
     -- From here on the call writes and waits: capability sets, lanes, keys and executions, each in one order that all
     -- creations share, so that no two of them wait for each other.

@@ -13,7 +13,7 @@ from psycopg.conninfo import make_conninfo
 
 from flowfabric_client.install import InstallError, migrate, status
 from tests.install.sample import SampleEngine
-from tests.install.test_migrate import READ_ONLY
+from tests.install.test_migrate import READ_ONLY, execute
 
 
 def refusal(dsn: str) -> str:
@@ -103,6 +103,18 @@ def server_of_version(version: str) -> Iterator[int]:
         yield int(listener.getsockname()[1])
         listener.shutdown(socket.SHUT_RDWR)
     thread.join()
+
+
+def test_a_database_in_another_encoding(empty_database: str) -> None:
+    execute(
+        empty_database,
+        "create database latin encoding 'LATIN1' locale 'C' template template0",
+    )
+    try:
+        message = refusal(make_conninfo(empty_database, dbname="latin"))
+        assert message == "FlowFabric needs a database in UTF8; this one is in LATIN1."
+    finally:
+        execute(empty_database, "drop database latin with (force)")
 
 
 def test_a_read_only_connection(empty_database: str, engine: SampleEngine) -> None:
