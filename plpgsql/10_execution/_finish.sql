@@ -64,6 +64,8 @@ create or replace function flowfabric._ff_fail_attempt(
 )
 returns flowfabric.ff_failure
 language plpgsql volatile
+set enable_seqscan = off
+set jit = off
 as $$
 declare
     v_retry_policy jsonb := p_retry_policy;
@@ -163,11 +165,15 @@ create or replace function flowfabric._ff_store_result(
     p_result_encoding text
 )
 returns void
-language sql volatile
+language plpgsql volatile
+set enable_seqscan = off
+set jit = off
 as $$
+begin
     update flowfabric.ff_exec_payload as p
     set result = p_result, result_encoding = nullif(p_result_encoding, '')
-    where p.partition_key = p_key.partition_key and p.execution_id = p_key.execution_id
+    where p.partition_key = p_key.partition_key and p.execution_id = p_key.execution_id;
+end;
 $$;
 comment on function flowfabric._ff_store_result(flowfabric.ff_execution_key, bytea, text) is
 'Internal: stores the bytes of a successful completion.';

@@ -4,12 +4,18 @@
 -- an execution unowned goes through _ff_set_unowned_state, whatever makes it owned through _ff_issue_lease (20_lease).
 -- The hot paths (create, claim, complete, renew and their batches) may write the same columns inline; a comment there
 -- names the measurement.
+--
+-- What finds a row of the large tables by its key does so with `enable_seqscan = off`: on tables that have a few pages
+-- when a session first plans the statement, a sequential scan looks cheaper, and the plan then outlives the few pages
+-- (HOTPATH 4). With it goes `jit = off`: the penalty in the estimate would start the compiler.
 
 -- Locks
 
 create or replace function flowfabric._ff_lock_execution(p_key flowfabric.ff_execution_key, p_fn text)
 returns flowfabric.ff_exec_core
 language plpgsql volatile
+set enable_seqscan = off
+set jit = off
 as $$
 declare
     v_exec flowfabric.ff_exec_core;
@@ -223,6 +229,8 @@ create or replace function flowfabric._ff_set_unowned_state(
 )
 returns void
 language plpgsql volatile
+set enable_seqscan = off
+set jit = off
 as $$
 declare
     v_retries boolean := p_attempt_state = 'pending_retry_attempt' and p_exec.attempt_state <> 'pending_retry_attempt';
@@ -383,6 +391,8 @@ create or replace function flowfabric._ff_end_attempt(
 )
 returns boolean
 language plpgsql volatile
+set enable_seqscan = off
+set jit = off
 as $$
 begin
     update flowfabric.ff_attempt as a
@@ -414,6 +424,8 @@ create or replace function flowfabric._ff_pause_attempt(
 )
 returns void
 language plpgsql volatile
+set enable_seqscan = off
+set jit = off
 as $$
 begin
     update flowfabric.ff_attempt as a
@@ -435,26 +447,30 @@ comment on function flowfabric._ff_pause_attempt(flowfabric.ff_exec_core, text, 
 
 create or replace function flowfabric._ff_note_failure(p_exec flowfabric.ff_exec_core, p_reason text)
 returns void
-language sql volatile
+language plpgsql volatile
 as $$
+begin
     insert into flowfabric.ff_exec_note as n (partition_key, execution_id, failure_reason)
     values (p_exec.partition_key, p_exec.execution_id, p_reason)
-    on conflict (partition_key, execution_id) do update set failure_reason = excluded.failure_reason
+    on conflict (partition_key, execution_id) do update set failure_reason = excluded.failure_reason;
+end;
 $$;
 comment on function flowfabric._ff_note_failure(flowfabric.ff_exec_core, text) is
 'Internal: notes why an execution failed or expired.';
 
 create or replace function flowfabric._ff_note_retry(p_exec flowfabric.ff_exec_core, p_reason text)
 returns void
-language sql volatile
+language plpgsql volatile
 as $$
+begin
     insert into flowfabric.ff_exec_note as n (
         partition_key, execution_id, failure_reason, pending_retry_reason, pending_previous_attempt_index)
     values (p_exec.partition_key, p_exec.execution_id, p_reason, p_reason, p_exec.total_attempt_count - 1)
     on conflict (partition_key, execution_id) do update
     set failure_reason = excluded.failure_reason,
         pending_retry_reason = excluded.pending_retry_reason,
-        pending_previous_attempt_index = excluded.pending_previous_attempt_index
+        pending_previous_attempt_index = excluded.pending_previous_attempt_index;
+end;
 $$;
 comment on function flowfabric._ff_note_retry(flowfabric.ff_exec_core, text) is
 'Internal: notes why an attempt failed and what its retry will follow.';
@@ -465,8 +481,9 @@ create or replace function flowfabric._ff_note_replay(
     p_requested_by text
 )
 returns void
-language sql volatile
+language plpgsql volatile
 as $$
+begin
     insert into flowfabric.ff_exec_note as n (
         partition_key, execution_id, pending_replay_reason, pending_replay_requested_by,
         pending_previous_attempt_index)
@@ -480,7 +497,8 @@ as $$
         pending_retry_reason = null,
         failure_reason = null,
         cancellation_reason = null,
-        cancelled_by = null
+        cancelled_by = null;
+end;
 $$;
 comment on function flowfabric._ff_note_replay(flowfabric.ff_exec_core, text, text) is
 'Internal: notes what a replay will follow, and forgets how the execution had ended.';
@@ -491,23 +509,27 @@ create or replace function flowfabric._ff_note_cancellation(
     p_cancelled_by text
 )
 returns void
-language sql volatile
+language plpgsql volatile
 as $$
+begin
     insert into flowfabric.ff_exec_note as n (partition_key, execution_id, cancellation_reason, cancelled_by)
     values (p_exec.partition_key, p_exec.execution_id, p_reason, p_cancelled_by)
     on conflict (partition_key, execution_id) do update
-    set cancellation_reason = excluded.cancellation_reason, cancelled_by = excluded.cancelled_by
+    set cancellation_reason = excluded.cancellation_reason, cancelled_by = excluded.cancelled_by;
+end;
 $$;
 comment on function flowfabric._ff_note_cancellation(flowfabric.ff_exec_core, text, text) is
 'Internal: notes why and by whom an execution was cancelled.';
 
 create or replace function flowfabric._ff_note_revocation(p_exec flowfabric.ff_exec_core, p_reason text)
 returns void
-language sql volatile
+language plpgsql volatile
 as $$
+begin
     insert into flowfabric.ff_exec_note as n (partition_key, execution_id, lease_revoke_reason)
     values (p_exec.partition_key, p_exec.execution_id, p_reason)
-    on conflict (partition_key, execution_id) do update set lease_revoke_reason = excluded.lease_revoke_reason
+    on conflict (partition_key, execution_id) do update set lease_revoke_reason = excluded.lease_revoke_reason;
+end;
 $$;
 comment on function flowfabric._ff_note_revocation(flowfabric.ff_exec_core, text) is
 'Internal: notes why a lease was revoked; NULL forgets it.';
@@ -517,12 +539,14 @@ create or replace function flowfabric._ff_note_capability_mismatch(
     p_now_ms bigint
 )
 returns void
-language sql volatile
+language plpgsql volatile
 as $$
+begin
     insert into flowfabric.ff_exec_note as n (partition_key, execution_id, last_capability_mismatch_at_ms)
     values (p_exec.partition_key, p_exec.execution_id, p_now_ms)
     on conflict (partition_key, execution_id) do update
-    set last_capability_mismatch_at_ms = excluded.last_capability_mismatch_at_ms
+    set last_capability_mismatch_at_ms = excluded.last_capability_mismatch_at_ms;
+end;
 $$;
 comment on function flowfabric._ff_note_capability_mismatch(flowfabric.ff_exec_core, bigint) is
 'Internal: notes that a worker asked for an execution whose capabilities it lacks.';

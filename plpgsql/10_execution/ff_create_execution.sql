@@ -28,6 +28,8 @@ create or replace function flowfabric.ff_create_execution(
 returns flowfabric.ff_execution_outcome
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
 as $$
 declare
     c_fn constant text := 'ff_create_execution';

@@ -12,6 +12,8 @@ create or replace function flowfabric.ff_set_execution_tags(p_execution_id text,
 returns flowfabric.ff_tagging
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
 as $$
 declare
     c_fn constant text := 'ff_set_execution_tags';

@@ -19,6 +19,8 @@ create or replace function flowfabric._ff_issue_lease(
 )
 returns void
 language plpgsql volatile
+set enable_seqscan = off
+set jit = off
 as $$
 begin
     update flowfabric.ff_exec_core as e
@@ -99,6 +101,8 @@ create or replace function flowfabric._ff_lose_lease(
 )
 returns flowfabric.ff_exec_core
 language plpgsql volatile
+set enable_seqscan = off
+set jit = off
 as $$
 declare
     v_exec flowfabric.ff_exec_core;
@@ -219,6 +223,8 @@ create or replace function flowfabric._ff_resume_attempt(
 )
 returns flowfabric.ff_claim
 language plpgsql volatile
+set enable_seqscan = off
+set jit = off
 as $$
 declare
     v_lease_id uuid := coalesce(p_lease_id, gen_random_uuid());

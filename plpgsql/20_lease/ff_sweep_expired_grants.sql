@@ -8,7 +8,8 @@
 -- Retry:  safe.
 --
 -- An expired grant counts as absent everywhere, so only one thing depends on this: an admission that was recorded for
--- a worker that never claimed would hold its concurrency slot. A lost lease keeps the slot, and its reclaim too.
+-- a worker that never claimed would hold its concurrency slot. A lost lease keeps the slot, and its reclaim too. So
+-- does an execution that was admitted again since the grant was issued: the slot is that of a grant to come.
 create or replace function flowfabric.ff_sweep_expired_grants(p_limit integer default 500)
 returns integer
 language plpgsql volatile security definer
@@ -19,6 +20,7 @@ declare
     c_fn constant text := 'ff_sweep_expired_grants';
     v_now_ms bigint := flowfabric.ff_now_ms();
     v_exec record;
+    v_issued_at_ms bigint;
     v_swept integer := 0;
 begin
     perform flowfabric._ff_check_scan_limit(p_limit, c_fn);
@@ -35,10 +37,12 @@ begin
             -- The grant was read before its execution was locked: it may have been replaced or consumed in between.
             delete from flowfabric.ff_claim_grant as g
             where g.partition_key = v_exec.partition_key and g.execution_id = v_exec.execution_id
-                and g.expires_at_ms < v_now_ms;
+                and g.expires_at_ms < v_now_ms
+            returning g.issued_at_ms into v_issued_at_ms;
             if found then
                 if v_exec.ownership_state = 'unowned' and v_exec.quota_policy_id is not null then
-                    perform flowfabric._ff_release_quota_slot(v_exec.partition_key, v_exec.execution_id);
+                    perform flowfabric._ff_release_quota_slot(
+                        v_exec.partition_key, v_exec.execution_id, v_issued_at_ms);
                 end if;
                 v_swept := v_swept + 1;
             end if;

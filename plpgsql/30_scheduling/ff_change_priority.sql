@@ -11,6 +11,8 @@ create or replace function flowfabric.ff_change_priority(p_execution_id text, p_
 returns flowfabric.ff_priority_change
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
 as $$
 declare
     c_fn constant text := 'ff_change_priority';

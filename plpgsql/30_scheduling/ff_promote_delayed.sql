@@ -12,6 +12,8 @@ create or replace function flowfabric.ff_promote_delayed(p_execution_id text)
 returns flowfabric.ff_state_outcome
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
 as $$
 declare
     c_fn constant text := 'ff_promote_delayed';

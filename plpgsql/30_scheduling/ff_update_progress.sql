@@ -19,6 +19,8 @@ create or replace function flowfabric.ff_update_progress(
 returns flowfabric.ff_progress
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
 as $$
 declare
     c_fn constant text := 'ff_update_progress';
