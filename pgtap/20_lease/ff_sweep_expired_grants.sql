@@ -1,7 +1,7 @@
 -- Sweeping grants: expired ones go, live ones stay, and a slot that was taken in vain is free again.
 begin;
 \ir ../helpers.sql
-select plan(11);
+select plan(19);
 
 select ff_tap.freeze_time(1000);
 \set first '{fp:86}:00000000-0000-4000-8000-000000000001'
@@ -50,6 +50,35 @@ select is(flowfabric.ff_sweep_expired_grants(), 0, 'a second sweep finds nothing
 select lives_ok(
     format($$select flowfabric.ff_issue_claim_grant(%L, 'pool', 'pool-1', 'default')$$, :'first'),
     'after the sweep the execution can be granted again');
+
+-- Admitted again while an expired grant is still stored: the slot belongs to the grant that follows
+\set again '{fp:86}:00000000-0000-4000-8000-000000000005'
+select flowfabric.ff_create_quota_policy('one', 60, 0, 1);
+select ff_tap.execution(:'again', '{"quota_policy_id": "one"}');
+create temporary view slot as
+select q.admitted_at_ms, q.slot_held
+from flowfabric.ff_quota_admitted as q
+where q.quota_policy_id = 'one';
+select ff_tap.freeze_time(5000);
+select flowfabric.ff_sweep_expired_grants();
+select flowfabric.ff_check_admission_and_record('one', :'again');
+select flowfabric.ff_issue_claim_grant(:'again', 'pool', 'pool-1', 'default', p_grant_ttl_ms => 100);
+select ff_tap.freeze_time(5101);
+select is(
+    (flowfabric.ff_check_admission_and_record('one', :'again')).outcome, 'already_admitted',
+    'a scheduler that comes back after the grant expired is admitted already');
+select results_eq('table slot', 'values (5101::bigint, true)', 'as of now');
+select is(flowfabric.ff_sweep_expired_grants(), 1, 'the sweep deletes the old grant');
+select results_eq('table slot', 'values (5101::bigint, true)', 'and leaves the slot to the new admission');
+select flowfabric.ff_issue_claim_grant(:'again', 'pool', 'pool-1', 'default', p_grant_ttl_ms => 100);
+select is(flowfabric.ff_sweep_expired_grants(), 0, 'the new grant is live');
+select ff_tap.freeze_time(5202);
+select is(flowfabric.ff_sweep_expired_grants(), 1, 'when it expires too');
+select results_eq('table slot', 'values (5101::bigint, false)',
+    'the slot is given back: it was admitted for this grant');
+select is(
+    (select q.active_concurrency from flowfabric.ff_get_quota_policy('one') as q), 0::bigint,
+    'and the cap has room again');
 
 -- Arguments
 select throws_ok(

@@ -14,6 +14,8 @@ create or replace function flowfabric.ff_sweep_expired_grants(p_limit integer de
 returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off -- these two: 10_execution/_moves.sql
+set jit = off
 set lock_timeout = '100ms'
 as $$
 declare

@@ -1,0 +1,20 @@
+-- The functions that return these types go with them; the installer loads them again.
+drop type if exists flowfabric.ff_unblock_scan cascade;
+drop type if exists flowfabric.ff_worker_listing cascade;
+drop type if exists flowfabric.ff_worker_heartbeat cascade;
+drop type if exists flowfabric.ff_worker_registration cascade;
+drop type if exists flowfabric.ff_budget_dimension cascade;
+drop type if exists flowfabric.ff_budget_status cascade;
+drop type if exists flowfabric.ff_budget_reset cascade;
+drop type if exists flowfabric.ff_reservation cascade;
+drop type if exists flowfabric.ff_usage_report cascade;
+drop type if exists flowfabric.ff_budget_breach cascade;
+drop type if exists flowfabric.ff_budget_creation cascade;
+drop type if exists flowfabric.ff_quota_reconciliation cascade;
+drop type if exists flowfabric.ff_quota_status cascade;
+drop type if exists flowfabric.ff_admission cascade;
+drop type if exists flowfabric.ff_quota_creation cascade;
+drop type if exists flowfabric.ff_budget_denial cascade;
+drop type if exists flowfabric.ff_quota_load cascade;
+drop type if exists flowfabric.ff_admission_decision cascade;
+delete from flowfabric.ff_migration_annotation where version = 11;
