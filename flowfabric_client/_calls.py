@@ -12,6 +12,123 @@ from flowfabric_client import rows
 from flowfabric_client._session import EMPTY_OBJECT, Call, JsonObject, json_param
 
 
+def ack_cancel_member(flow_id: UUID, execution_id: str) -> Call[rows.CancelAcknowledgement]:
+    sql = """
+        select * from flowfabric.ff_ack_cancel_member(
+            p_flow_id => %(flow_id)s::uuid, p_execution_id => %(execution_id)s::text)"""
+    return Call(
+        "ff_ack_cancel_member",
+        sql,
+        {"flow_id": flow_id, "execution_id": execution_id},
+        rows.CancelAcknowledgement,
+        True,
+    )
+
+
+def add_execution_to_flow(flow_id: UUID, execution_id: str) -> Call[rows.FlowMembership]:
+    sql = """
+        select * from flowfabric.ff_add_execution_to_flow(
+            p_flow_id => %(flow_id)s::uuid, p_execution_id => %(execution_id)s::text)"""
+    return Call(
+        "ff_add_execution_to_flow",
+        sql,
+        {"flow_id": flow_id, "execution_id": execution_id},
+        rows.FlowMembership,
+        False,
+    )
+
+
+def append_frame(
+    execution_id: str,
+    attempt_index: int,
+    lease_id: UUID,
+    lease_epoch: int,
+    attempt_id: UUID,
+    frame_type: str,
+    *,
+    payload: bytes = b"",
+    encoding: str = "utf8",
+    correlation_id: str | None = None,
+    source: str = "worker",
+    frame_ts_ms: int | None = None,
+    stream_mode: str = "durable",
+    patch_kind: str = "json-merge-patch",
+    ttl_ms: int = 0,
+    maxlen_floor: int = 64,
+    maxlen_ceiling: int = 16_384,
+    ema_alpha: float = 0.2,
+    retention_maxlen: int = 0,
+    max_payload_bytes: int = 65_536,
+) -> Call[rows.AppendedFrame]:
+    sql = """
+        select * from flowfabric.ff_append_frame(
+            p_execution_id => %(execution_id)s::text, p_attempt_index => %(attempt_index)s::integer,
+            p_lease_id => %(lease_id)s::uuid, p_lease_epoch => %(lease_epoch)s::bigint, p_attempt_id
+            => %(attempt_id)s::uuid, p_frame_type => %(frame_type)s::text, p_payload =>
+            %(payload)s::bytea, p_encoding => %(encoding)s::text, p_correlation_id =>
+            %(correlation_id)s::text, p_source => %(source)s::text, p_frame_ts_ms =>
+            %(frame_ts_ms)s::bigint, p_stream_mode => %(stream_mode)s::text, p_patch_kind =>
+            %(patch_kind)s::text, p_ttl_ms => %(ttl_ms)s::integer, p_maxlen_floor =>
+            %(maxlen_floor)s::integer, p_maxlen_ceiling => %(maxlen_ceiling)s::integer, p_ema_alpha =>
+            %(ema_alpha)s::double precision, p_retention_maxlen => %(retention_maxlen)s::integer,
+            p_max_payload_bytes => %(max_payload_bytes)s::integer)"""
+    return Call(
+        "ff_append_frame",
+        sql,
+        {
+            "execution_id": execution_id,
+            "attempt_index": attempt_index,
+            "lease_id": lease_id,
+            "lease_epoch": lease_epoch,
+            "attempt_id": attempt_id,
+            "frame_type": frame_type,
+            "payload": payload,
+            "encoding": encoding,
+            "correlation_id": correlation_id,
+            "source": source,
+            "frame_ts_ms": frame_ts_ms,
+            "stream_mode": stream_mode,
+            "patch_kind": patch_kind,
+            "ttl_ms": ttl_ms,
+            "maxlen_floor": maxlen_floor,
+            "maxlen_ceiling": maxlen_ceiling,
+            "ema_alpha": ema_alpha,
+            "retention_maxlen": retention_maxlen,
+            "max_payload_bytes": max_payload_bytes,
+        },
+        rows.AppendedFrame,
+        False,
+    )
+
+
+def apply_dependency_to_child(
+    flow_id: UUID,
+    edge_id: UUID,
+    downstream_execution_id: str,
+    upstream_execution_id: str,
+    *,
+    graph_revision: int | None = None,
+) -> Call[rows.AppliedEdge]:
+    sql = """
+        select * from flowfabric.ff_apply_dependency_to_child(
+            p_flow_id => %(flow_id)s::uuid, p_edge_id => %(edge_id)s::uuid, p_downstream_execution_id
+            => %(downstream_execution_id)s::text, p_upstream_execution_id =>
+            %(upstream_execution_id)s::text, p_graph_revision => %(graph_revision)s::bigint)"""
+    return Call(
+        "ff_apply_dependency_to_child",
+        sql,
+        {
+            "flow_id": flow_id,
+            "edge_id": edge_id,
+            "downstream_execution_id": downstream_execution_id,
+            "upstream_execution_id": upstream_execution_id,
+            "graph_revision": graph_revision,
+        },
+        rows.AppliedEdge,
+        False,
+    )
+
+
 def block_execution_for_admission(
     execution_id: str, blocking_reason: str, *, blocking_detail: str | None = None
 ) -> Call[rows.AdmissionBlock]:
@@ -46,6 +163,65 @@ def boot_check(required_version: int, *, num_flow_partitions: int | None = None)
     )
 
 
+def buffer_signal_for_pending_waitpoint(
+    execution_id: str,
+    waitpoint_id: UUID,
+    waitpoint_token: str,
+    signal_name: str,
+    *,
+    signal_id: UUID | None = None,
+    signal_category: str = "external",
+    source_type: str = "external",
+    source_identity: str = "",
+    payload: bytes | None = None,
+    payload_encoding: str = "json",
+    idempotency_key: str | None = None,
+    dedup_ttl_ms: int = 86_400_000,
+    correlation_id: str | None = None,
+    target_scope: str = "waitpoint",
+    created_at_ms: int | None = None,
+) -> Call[rows.SignalDelivery]:
+    sql = """
+        select * from flowfabric.ff_buffer_signal_for_pending_waitpoint(
+            p_execution_id => %(execution_id)s::text, p_waitpoint_id => %(waitpoint_id)s::uuid,
+            p_waitpoint_token => %(waitpoint_token)s::text, p_signal_name => %(signal_name)s::text,
+            p_signal_id => %(signal_id)s::uuid, p_signal_category => %(signal_category)s::text,
+            p_source_type => %(source_type)s::text, p_source_identity => %(source_identity)s::text,
+            p_payload => %(payload)s::bytea, p_payload_encoding => %(payload_encoding)s::text,
+            p_idempotency_key => %(idempotency_key)s::text, p_dedup_ttl_ms =>
+            %(dedup_ttl_ms)s::bigint, p_correlation_id => %(correlation_id)s::text, p_target_scope =>
+            %(target_scope)s::text, p_created_at_ms => %(created_at_ms)s::bigint)"""
+    return Call(
+        "ff_buffer_signal_for_pending_waitpoint",
+        sql,
+        {
+            "execution_id": execution_id,
+            "waitpoint_id": waitpoint_id,
+            "waitpoint_token": waitpoint_token,
+            "signal_name": signal_name,
+            "signal_id": signal_id,
+            "signal_category": signal_category,
+            "source_type": source_type,
+            "source_identity": source_identity,
+            "payload": payload,
+            "payload_encoding": payload_encoding,
+            "idempotency_key": idempotency_key,
+            "dedup_ttl_ms": dedup_ttl_ms,
+            "correlation_id": correlation_id,
+            "target_scope": target_scope,
+            "created_at_ms": created_at_ms,
+        },
+        rows.SignalDelivery,
+        signal_id is not None or idempotency_key is not None,
+    )
+
+
+def bump_event_epoch() -> Call[int]:
+    sql = """
+        select flowfabric.ff_bump_event_epoch()"""
+    return Call("ff_bump_event_epoch", sql, {}, None, False)
+
+
 def cancel_execution(
     execution_id: str,
     reason: str,
@@ -76,6 +252,42 @@ def cancel_execution(
     )
 
 
+def cancel_flow(
+    flow_id: UUID,
+    reason: str,
+    cancellation_policy: str,
+    *,
+    grace_ms: int = 30_000,
+    requester: str | None = None,
+    sync_limit: int = 500,
+) -> Call[rows.FlowCancellation]:
+    sql = """
+        select * from flowfabric.ff_cancel_flow(
+            p_flow_id => %(flow_id)s::uuid, p_reason => %(reason)s::text, p_cancellation_policy =>
+            %(cancellation_policy)s::text, p_grace_ms => %(grace_ms)s::bigint, p_requester =>
+            %(requester)s::text, p_sync_limit => %(sync_limit)s::integer)"""
+    return Call(
+        "ff_cancel_flow",
+        sql,
+        {
+            "flow_id": flow_id,
+            "reason": reason,
+            "cancellation_policy": cancellation_policy,
+            "grace_ms": grace_ms,
+            "requester": requester,
+            "sync_limit": sync_limit,
+        },
+        rows.FlowCancellation,
+        False,
+    )
+
+
+def capabilities() -> Call[rows.CapabilityFlag]:
+    sql = """
+        select * from flowfabric.ff_capabilities()"""
+    return Call("ff_capabilities", sql, {}, rows.CapabilityFlag, True)
+
+
 def change_priority(execution_id: str, new_priority: int) -> Call[rows.PriorityChange]:
     sql = """
         select * from flowfabric.ff_change_priority(
@@ -85,6 +297,22 @@ def change_priority(execution_id: str, new_priority: int) -> Call[rows.PriorityC
         sql,
         {"execution_id": execution_id, "new_priority": new_priority},
         rows.PriorityChange,
+        False,
+    )
+
+
+def check_admission_and_record(
+    quota_policy_id: str, execution_id: str, *, jitter_ms: int | None = None
+) -> Call[rows.Admission]:
+    sql = """
+        select * from flowfabric.ff_check_admission_and_record(
+            p_quota_policy_id => %(quota_policy_id)s::text, p_execution_id => %(execution_id)s::text,
+            p_jitter_ms => %(jitter_ms)s::bigint)"""
+    return Call(
+        "ff_check_admission_and_record",
+        sql,
+        {"quota_policy_id": quota_policy_id, "execution_id": execution_id, "jitter_ms": jitter_ms},
+        rows.Admission,
         False,
     )
 
@@ -139,6 +367,51 @@ def claim_execution(
     )
 
 
+def claim_next(
+    lanes: Sequence[str | None],
+    worker_id: str,
+    worker_instance_id: str,
+    *,
+    capabilities: Sequence[str] = (),
+    max: int = 1,
+    lease_ttl_ms: int = 30_000,
+    namespace: str | None = None,
+    lane_order: str = "fair",
+    include_resumed: bool = True,
+    promote_due: bool = True,
+    with_payload: bool = True,
+    partition_key: int | None = None,
+) -> Call[rows.ClaimedExecution]:
+    sql = """
+        select * from flowfabric.ff_claim_next(
+            p_lanes => %(lanes)s::text[], p_worker_id => %(worker_id)s::text, p_worker_instance_id =>
+            %(worker_instance_id)s::text, p_capabilities => %(capabilities)s::text[], p_max =>
+            %(max)s::integer, p_lease_ttl_ms => %(lease_ttl_ms)s::bigint, p_namespace =>
+            %(namespace)s::text, p_lane_order => %(lane_order)s::text, p_include_resumed =>
+            %(include_resumed)s::boolean, p_promote_due => %(promote_due)s::boolean, p_with_payload =>
+            %(with_payload)s::boolean, p_partition_key => %(partition_key)s::smallint)"""
+    return Call(
+        "ff_claim_next",
+        sql,
+        {
+            "lanes": list(lanes),
+            "worker_id": worker_id,
+            "worker_instance_id": worker_instance_id,
+            "capabilities": list(capabilities),
+            "max": max,
+            "lease_ttl_ms": lease_ttl_ms,
+            "namespace": namespace,
+            "lane_order": lane_order,
+            "include_resumed": include_resumed,
+            "promote_due": promote_due,
+            "with_payload": with_payload,
+            "partition_key": partition_key,
+        },
+        rows.ClaimedExecution,
+        False,
+    )
+
+
 def claim_resumed_execution(
     execution_id: str,
     worker_id: str,
@@ -175,6 +448,53 @@ def claim_resumed_execution(
         },
         rows.Claim,
         False,
+    )
+
+
+def close_waitpoint(
+    execution_id: str,
+    waitpoint_id: UUID,
+    *,
+    reason: str = "proactive_close",
+    lease_id: UUID | None = None,
+    lease_epoch: int | None = None,
+    attempt_id: UUID | None = None,
+    source: str | None = None,
+) -> Call[rows.Outcome]:
+    sql = """
+        select * from flowfabric.ff_close_waitpoint(
+            p_execution_id => %(execution_id)s::text, p_waitpoint_id => %(waitpoint_id)s::uuid,
+            p_reason => %(reason)s::text, p_lease_id => %(lease_id)s::uuid, p_lease_epoch =>
+            %(lease_epoch)s::bigint, p_attempt_id => %(attempt_id)s::uuid, p_source =>
+            %(source)s::text)"""
+    return Call(
+        "ff_close_waitpoint",
+        sql,
+        {
+            "execution_id": execution_id,
+            "waitpoint_id": waitpoint_id,
+            "reason": reason,
+            "lease_id": lease_id,
+            "lease_epoch": lease_epoch,
+            "attempt_id": attempt_id,
+            "source": source,
+        },
+        rows.Outcome,
+        True,
+    )
+
+
+def commit_event_cursor(consumer: str, stream: str, cursor: str) -> Call[rows.Outcome]:
+    sql = """
+        select * from flowfabric.ff_commit_event_cursor(
+            p_consumer => %(consumer)s::text, p_stream => %(stream)s::text, p_cursor =>
+            %(cursor)s::text)"""
+    return Call(
+        "ff_commit_event_cursor",
+        sql,
+        {"consumer": consumer, "stream": stream, "cursor": cursor},
+        rows.Outcome,
+        True,
     )
 
 
@@ -238,6 +558,46 @@ def complete_executions(
         },
         rows.ExecutionItem,
         False,
+    )
+
+
+def create_budget(
+    budget_id: str,
+    scope_type: str,
+    scope_id: str,
+    *,
+    dimensions: Sequence[str] = (),
+    hard_limits: Sequence[int] = (),
+    soft_limits: Sequence[int] = (),
+    reset_interval_ms: int = 0,
+    enforcement_mode: str = "strict",
+    on_hard_limit: str = "fail",
+    on_soft_limit: str = "warn",
+) -> Call[rows.BudgetCreation]:
+    sql = """
+        select * from flowfabric.ff_create_budget(
+            p_budget_id => %(budget_id)s::text, p_scope_type => %(scope_type)s::text, p_scope_id =>
+            %(scope_id)s::text, p_dimensions => %(dimensions)s::text[], p_hard_limits =>
+            %(hard_limits)s::bigint[], p_soft_limits => %(soft_limits)s::bigint[], p_reset_interval_ms
+            => %(reset_interval_ms)s::bigint, p_enforcement_mode => %(enforcement_mode)s::text,
+            p_on_hard_limit => %(on_hard_limit)s::text, p_on_soft_limit => %(on_soft_limit)s::text)"""
+    return Call(
+        "ff_create_budget",
+        sql,
+        {
+            "budget_id": budget_id,
+            "scope_type": scope_type,
+            "scope_id": scope_id,
+            "dimensions": list(dimensions),
+            "hard_limits": list(hard_limits),
+            "soft_limits": list(soft_limits),
+            "reset_interval_ms": reset_interval_ms,
+            "enforcement_mode": enforcement_mode,
+            "on_hard_limit": on_hard_limit,
+            "on_soft_limit": on_soft_limit,
+        },
+        rows.BudgetCreation,
+        True,
     )
 
 
@@ -345,6 +705,84 @@ def create_executions(
     )
 
 
+def create_flow(flow_id: UUID, flow_kind: str, *, namespace: str = "default") -> Call[rows.FlowCreation]:
+    sql = """
+        select * from flowfabric.ff_create_flow(
+            p_flow_id => %(flow_id)s::uuid, p_flow_kind => %(flow_kind)s::text, p_namespace =>
+            %(namespace)s::text)"""
+    return Call(
+        "ff_create_flow",
+        sql,
+        {"flow_id": flow_id, "flow_kind": flow_kind, "namespace": namespace},
+        rows.FlowCreation,
+        True,
+    )
+
+
+def create_pending_waitpoint(
+    execution_id: str,
+    lease_id: UUID,
+    lease_epoch: int,
+    attempt_id: UUID,
+    waitpoint_key: str,
+    expires_in_ms: int,
+    *,
+    waitpoint_id: UUID | None = None,
+    attempt_index: int | None = None,
+) -> Call[rows.MintedWaitpoint]:
+    sql = """
+        select * from flowfabric.ff_create_pending_waitpoint(
+            p_execution_id => %(execution_id)s::text, p_lease_id => %(lease_id)s::uuid, p_lease_epoch
+            => %(lease_epoch)s::bigint, p_attempt_id => %(attempt_id)s::uuid, p_waitpoint_key =>
+            %(waitpoint_key)s::text, p_expires_in_ms => %(expires_in_ms)s::bigint, p_waitpoint_id =>
+            %(waitpoint_id)s::uuid, p_attempt_index => %(attempt_index)s::integer)"""
+    return Call(
+        "ff_create_pending_waitpoint",
+        sql,
+        {
+            "execution_id": execution_id,
+            "lease_id": lease_id,
+            "lease_epoch": lease_epoch,
+            "attempt_id": attempt_id,
+            "waitpoint_key": waitpoint_key,
+            "expires_in_ms": expires_in_ms,
+            "waitpoint_id": waitpoint_id,
+            "attempt_index": attempt_index,
+        },
+        rows.MintedWaitpoint,
+        False,
+    )
+
+
+def create_quota_policy(
+    quota_policy_id: str,
+    window_seconds: int,
+    max_requests_per_window: int,
+    max_concurrent: int,
+    *,
+    jitter_ms: int = 0,
+) -> Call[rows.QuotaCreation]:
+    sql = """
+        select * from flowfabric.ff_create_quota_policy(
+            p_quota_policy_id => %(quota_policy_id)s::text, p_window_seconds =>
+            %(window_seconds)s::bigint, p_max_requests_per_window =>
+            %(max_requests_per_window)s::bigint, p_max_concurrent => %(max_concurrent)s::bigint,
+            p_jitter_ms => %(jitter_ms)s::bigint)"""
+    return Call(
+        "ff_create_quota_policy",
+        sql,
+        {
+            "quota_policy_id": quota_policy_id,
+            "window_seconds": window_seconds,
+            "max_requests_per_window": max_requests_per_window,
+            "max_concurrent": max_concurrent,
+            "jitter_ms": jitter_ms,
+        },
+        rows.QuotaCreation,
+        True,
+    )
+
+
 def delay_execution(
     execution_id: str,
     delay_until_ms: int,
@@ -375,10 +813,195 @@ def delay_execution(
     )
 
 
+def deliver_approval_signal(
+    execution_id: str,
+    lane_id: str,
+    waitpoint_id: UUID,
+    signal_name: str,
+    idempotency_suffix: str,
+    *,
+    dedup_ttl_ms: int = 86_400_000,
+    source_identity: str = "",
+) -> Call[rows.SignalDelivery]:
+    sql = """
+        select * from flowfabric.ff_deliver_approval_signal(
+            p_execution_id => %(execution_id)s::text, p_lane_id => %(lane_id)s::text, p_waitpoint_id
+            => %(waitpoint_id)s::uuid, p_signal_name => %(signal_name)s::text, p_idempotency_suffix =>
+            %(idempotency_suffix)s::text, p_dedup_ttl_ms => %(dedup_ttl_ms)s::bigint,
+            p_source_identity => %(source_identity)s::text)"""
+    return Call(
+        "ff_deliver_approval_signal",
+        sql,
+        {
+            "execution_id": execution_id,
+            "lane_id": lane_id,
+            "waitpoint_id": waitpoint_id,
+            "signal_name": signal_name,
+            "idempotency_suffix": idempotency_suffix,
+            "dedup_ttl_ms": dedup_ttl_ms,
+            "source_identity": source_identity,
+        },
+        rows.SignalDelivery,
+        True,
+    )
+
+
+def deliver_signal(
+    execution_id: str,
+    waitpoint_id: UUID,
+    waitpoint_token: str,
+    signal_name: str,
+    *,
+    signal_id: UUID | None = None,
+    signal_category: str = "external",
+    source_type: str = "external",
+    source_identity: str = "",
+    payload: bytes | None = None,
+    payload_encoding: str = "json",
+    idempotency_key: str | None = None,
+    dedup_ttl_ms: int = 86_400_000,
+    correlation_id: str | None = None,
+    target_scope: str = "waitpoint",
+    created_at_ms: int | None = None,
+) -> Call[rows.SignalDelivery]:
+    sql = """
+        select * from flowfabric.ff_deliver_signal(
+            p_execution_id => %(execution_id)s::text, p_waitpoint_id => %(waitpoint_id)s::uuid,
+            p_waitpoint_token => %(waitpoint_token)s::text, p_signal_name => %(signal_name)s::text,
+            p_signal_id => %(signal_id)s::uuid, p_signal_category => %(signal_category)s::text,
+            p_source_type => %(source_type)s::text, p_source_identity => %(source_identity)s::text,
+            p_payload => %(payload)s::bytea, p_payload_encoding => %(payload_encoding)s::text,
+            p_idempotency_key => %(idempotency_key)s::text, p_dedup_ttl_ms =>
+            %(dedup_ttl_ms)s::bigint, p_correlation_id => %(correlation_id)s::text, p_target_scope =>
+            %(target_scope)s::text, p_created_at_ms => %(created_at_ms)s::bigint)"""
+    return Call(
+        "ff_deliver_signal",
+        sql,
+        {
+            "execution_id": execution_id,
+            "waitpoint_id": waitpoint_id,
+            "waitpoint_token": waitpoint_token,
+            "signal_name": signal_name,
+            "signal_id": signal_id,
+            "signal_category": signal_category,
+            "source_type": source_type,
+            "source_identity": source_identity,
+            "payload": payload,
+            "payload_encoding": payload_encoding,
+            "idempotency_key": idempotency_key,
+            "dedup_ttl_ms": dedup_ttl_ms,
+            "correlation_id": correlation_id,
+            "target_scope": target_scope,
+            "created_at_ms": created_at_ms,
+        },
+        rows.SignalDelivery,
+        signal_id is not None or idempotency_key is not None,
+    )
+
+
+def describe_edge(flow_id: UUID, edge_id: UUID) -> Call[rows.EdgeSnapshot]:
+    sql = """
+        select * from flowfabric.ff_describe_edge(
+            p_flow_id => %(flow_id)s::uuid, p_edge_id => %(edge_id)s::uuid)"""
+    return Call("ff_describe_edge", sql, {"flow_id": flow_id, "edge_id": edge_id}, rows.EdgeSnapshot, True)
+
+
 def describe_execution(execution_id: str) -> Call[rows.ExecutionSnapshot]:
     sql = """
         select * from flowfabric.ff_describe_execution(p_execution_id => %(execution_id)s::text)"""
     return Call("ff_describe_execution", sql, {"execution_id": execution_id}, rows.ExecutionSnapshot, True)
+
+
+def describe_flow(flow_id: UUID) -> Call[rows.FlowSnapshot]:
+    sql = """
+        select * from flowfabric.ff_describe_flow(p_flow_id => %(flow_id)s::uuid)"""
+    return Call("ff_describe_flow", sql, {"flow_id": flow_id}, rows.FlowSnapshot, True)
+
+
+def dispatch_dependencies(*, limit: int = 1_000) -> Call[rows.DependencyDispatch]:
+    sql = """
+        select * from flowfabric.ff_dispatch_dependencies(p_limit => %(limit)s::integer)"""
+    return Call("ff_dispatch_dependencies", sql, {"limit": limit}, rows.DependencyDispatch, True)
+
+
+def dispatch_sibling_cancels(*, limit: int = 256) -> Call[rows.SiblingDispatch]:
+    sql = """
+        select * from flowfabric.ff_dispatch_sibling_cancels(p_limit => %(limit)s::integer)"""
+    return Call("ff_dispatch_sibling_cancels", sql, {"limit": limit}, rows.SiblingDispatch, True)
+
+
+def doctor(*, include_ok: bool = False) -> Call[rows.Finding]:
+    sql = """
+        select * from flowfabric.ff_doctor(p_include_ok => %(include_ok)s::boolean)"""
+    return Call("ff_doctor", sql, {"include_ok": include_ok}, rows.Finding, True)
+
+
+def drain_cancel_backlog(*, limit: int = 500, flow_id: UUID | None = None) -> Call[rows.BacklogDrain]:
+    sql = """
+        select * from flowfabric.ff_drain_cancel_backlog(
+            p_limit => %(limit)s::integer, p_flow_id => %(flow_id)s::uuid)"""
+    return Call("ff_drain_cancel_backlog", sql, {"limit": limit, "flow_id": flow_id}, rows.BacklogDrain, True)
+
+
+def drain_sibling_cancel_group(flow_id: UUID, downstream_execution_id: str) -> Call[rows.Outcome]:
+    sql = """
+        select * from flowfabric.ff_drain_sibling_cancel_group(
+            p_flow_id => %(flow_id)s::uuid, p_downstream_execution_id =>
+            %(downstream_execution_id)s::text)"""
+    return Call(
+        "ff_drain_sibling_cancel_group",
+        sql,
+        {"flow_id": flow_id, "downstream_execution_id": downstream_execution_id},
+        rows.Outcome,
+        False,
+    )
+
+
+def drain_worker(
+    worker_instance_id: str, *, draining: bool = True, reason: str | None = None, namespace: str = "default"
+) -> Call[rows.Outcome]:
+    sql = """
+        select * from flowfabric.ff_drain_worker(
+            p_worker_instance_id => %(worker_instance_id)s::text, p_draining => %(draining)s::boolean,
+            p_reason => %(reason)s::text, p_namespace => %(namespace)s::text)"""
+    return Call(
+        "ff_drain_worker",
+        sql,
+        {
+            "worker_instance_id": worker_instance_id,
+            "draining": draining,
+            "reason": reason,
+            "namespace": namespace,
+        },
+        rows.Outcome,
+        True,
+    )
+
+
+def due_scanners() -> Call[str]:
+    sql = """
+        select flowfabric.ff_due_scanners()"""
+    return Call("ff_due_scanners", sql, {}, None, True)
+
+
+def evaluate_flow_eligibility(execution_id: str) -> Call[rows.FlowEligibility]:
+    sql = """
+        select * from flowfabric.ff_evaluate_flow_eligibility(p_execution_id => %(execution_id)s::text)"""
+    return Call(
+        "ff_evaluate_flow_eligibility", sql, {"execution_id": execution_id}, rows.FlowEligibility, True
+    )
+
+
+def event_lag(*, stream: str | None = None) -> Call[rows.EventStreamLag]:
+    sql = """
+        select * from flowfabric.ff_event_lag(p_stream => %(stream)s::text)"""
+    return Call("ff_event_lag", sql, {"stream": stream}, rows.EventStreamLag, True)
+
+
+def event_position(stream: str, *, where: str = "tail") -> Call[str]:
+    sql = """
+        select flowfabric.ff_event_position(p_stream => %(stream)s::text, p_where => %(where)s::text)"""
+    return Call("ff_event_position", sql, {"stream": stream, "where": where}, None, True)
 
 
 def expire_execution(
@@ -395,6 +1018,12 @@ def expire_execution(
         rows.Expiry,
         True,
     )
+
+
+def expire_suspension(execution_id: str) -> Call[rows.StateOutcome]:
+    sql = """
+        select * from flowfabric.ff_expire_suspension(p_execution_id => %(execution_id)s::text)"""
+    return Call("ff_expire_suspension", sql, {"execution_id": execution_id}, rows.StateOutcome, True)
 
 
 def fail_execution(
@@ -486,6 +1115,18 @@ def format_execution_id(partition_key: int, execution_id: UUID) -> Call[str]:
     )
 
 
+def get_budget_status(budget_id: str) -> Call[rows.BudgetStatus]:
+    sql = """
+        select * from flowfabric.ff_get_budget_status(p_budget_id => %(budget_id)s::text)"""
+    return Call("ff_get_budget_status", sql, {"budget_id": budget_id}, rows.BudgetStatus, True)
+
+
+def get_budget_usage(budget_id: str) -> Call[rows.BudgetDimension]:
+    sql = """
+        select * from flowfabric.ff_get_budget_usage(p_budget_id => %(budget_id)s::text)"""
+    return Call("ff_get_budget_usage", sql, {"budget_id": budget_id}, rows.BudgetDimension, True)
+
+
 def get_execution_namespace(execution_id: str) -> Call[str | None]:
     sql = """
         select flowfabric.ff_get_execution_namespace(p_execution_id => %(execution_id)s::text)"""
@@ -503,6 +1144,99 @@ def get_execution_tag(execution_id: str, key: str) -> Call[str | None]:
         select flowfabric.ff_get_execution_tag(
             p_execution_id => %(execution_id)s::text, p_key => %(key)s::text)"""
     return Call("ff_get_execution_tag", sql, {"execution_id": execution_id, "key": key}, None, True)
+
+
+def get_flow_tag(flow_id: UUID, key: str) -> Call[str | None]:
+    sql = """
+        select flowfabric.ff_get_flow_tag(p_flow_id => %(flow_id)s::uuid, p_key => %(key)s::text)"""
+    return Call("ff_get_flow_tag", sql, {"flow_id": flow_id, "key": key}, None, True)
+
+
+def get_quota_policy(quota_policy_id: str) -> Call[rows.QuotaStatus]:
+    sql = """
+        select * from flowfabric.ff_get_quota_policy(p_quota_policy_id => %(quota_policy_id)s::text)"""
+    return Call("ff_get_quota_policy", sql, {"quota_policy_id": quota_policy_id}, rows.QuotaStatus, True)
+
+
+def grant_next(
+    lanes: Sequence[str | None],
+    worker_id: str,
+    worker_instance_id: str,
+    *,
+    capabilities: Sequence[str] = (),
+    max: int = 1,
+    grant_ttl_ms: int = 5_000,
+    namespace: str | None = None,
+    lane_order: str = "fair",
+    include_resumed: bool = True,
+    promote_due: bool = True,
+    partition_key: int | None = None,
+) -> Call[rows.GrantedExecution]:
+    sql = """
+        select * from flowfabric.ff_grant_next(
+            p_lanes => %(lanes)s::text[], p_worker_id => %(worker_id)s::text, p_worker_instance_id =>
+            %(worker_instance_id)s::text, p_capabilities => %(capabilities)s::text[], p_max =>
+            %(max)s::integer, p_grant_ttl_ms => %(grant_ttl_ms)s::bigint, p_namespace =>
+            %(namespace)s::text, p_lane_order => %(lane_order)s::text, p_include_resumed =>
+            %(include_resumed)s::boolean, p_promote_due => %(promote_due)s::boolean, p_partition_key
+            => %(partition_key)s::smallint)"""
+    return Call(
+        "ff_grant_next",
+        sql,
+        {
+            "lanes": list(lanes),
+            "worker_id": worker_id,
+            "worker_instance_id": worker_instance_id,
+            "capabilities": list(capabilities),
+            "max": max,
+            "grant_ttl_ms": grant_ttl_ms,
+            "namespace": namespace,
+            "lane_order": lane_order,
+            "include_resumed": include_resumed,
+            "promote_due": promote_due,
+            "partition_key": partition_key,
+        },
+        rows.GrantedExecution,
+        False,
+    )
+
+
+def heartbeat_worker(worker_instance_id: str, *, namespace: str = "default") -> Call[rows.WorkerHeartbeat]:
+    sql = """
+        select * from flowfabric.ff_heartbeat_worker(
+            p_worker_instance_id => %(worker_instance_id)s::text, p_namespace => %(namespace)s::text)"""
+    return Call(
+        "ff_heartbeat_worker",
+        sql,
+        {"worker_instance_id": worker_instance_id, "namespace": namespace},
+        rows.WorkerHeartbeat,
+        True,
+    )
+
+
+def initialize(
+    *,
+    num_flow_partitions: int = 256,
+    lanes: Sequence[str | None] = "{default}",
+    hmac_kid: str | None = None,
+    hmac_secret_hex: str | None = None,
+) -> Call[rows.InitializeStep]:
+    sql = """
+        select * from flowfabric.ff_initialize(
+            p_num_flow_partitions => %(num_flow_partitions)s::integer, p_lanes => %(lanes)s::text[],
+            p_hmac_kid => %(hmac_kid)s::text, p_hmac_secret_hex => %(hmac_secret_hex)s::text)"""
+    return Call(
+        "ff_initialize",
+        sql,
+        {
+            "num_flow_partitions": num_flow_partitions,
+            "lanes": list(lanes),
+            "hmac_kid": hmac_kid,
+            "hmac_secret_hex": hmac_secret_hex,
+        },
+        rows.InitializeStep,
+        True,
+    )
 
 
 def issue_claim_grant(
@@ -638,6 +1372,15 @@ def list_attempts(
     )
 
 
+def list_edges(execution_id: str, direction: str) -> Call[rows.EdgeSnapshot]:
+    sql = """
+        select * from flowfabric.ff_list_edges(
+            p_execution_id => %(execution_id)s::text, p_direction => %(direction)s::text)"""
+    return Call(
+        "ff_list_edges", sql, {"execution_id": execution_id, "direction": direction}, rows.EdgeSnapshot, True
+    )
+
+
 def list_error_codes() -> Call[rows.ErrorCodeRow]:
     sql = """
         select * from flowfabric.ff_list_error_codes()"""
@@ -684,6 +1427,66 @@ def list_executions(
     )
 
 
+def list_expired_leases(
+    *,
+    as_of_ms: int | None = None,
+    namespace: str | None = None,
+    limit: int = 1_000,
+    after_expires_at_ms: int | None = None,
+    after_partition_key: int | None = None,
+    after_execution_id: UUID | None = None,
+) -> Call[rows.ExpiredLeaseListing]:
+    sql = """
+        select * from flowfabric.ff_list_expired_leases(
+            p_as_of_ms => %(as_of_ms)s::bigint, p_namespace => %(namespace)s::text, p_limit =>
+            %(limit)s::integer, p_after_expires_at_ms => %(after_expires_at_ms)s::bigint,
+            p_after_partition_key => %(after_partition_key)s::smallint, p_after_execution_id =>
+            %(after_execution_id)s::uuid)"""
+    return Call(
+        "ff_list_expired_leases",
+        sql,
+        {
+            "as_of_ms": as_of_ms,
+            "namespace": namespace,
+            "limit": limit,
+            "after_expires_at_ms": after_expires_at_ms,
+            "after_partition_key": after_partition_key,
+            "after_execution_id": after_execution_id,
+        },
+        rows.ExpiredLeaseListing,
+        True,
+    )
+
+
+def list_flow_edge_groups(flow_id: UUID) -> Call[rows.EdgeGroupListing]:
+    sql = """
+        select * from flowfabric.ff_list_flow_edge_groups(p_flow_id => %(flow_id)s::uuid)"""
+    return Call("ff_list_flow_edge_groups", sql, {"flow_id": flow_id}, rows.EdgeGroupListing, True)
+
+
+def list_flows(
+    *, partition_key: int | None = None, cursor: UUID | None = None, limit: int = 100
+) -> Call[rows.FlowListing]:
+    sql = """
+        select * from flowfabric.ff_list_flows(
+            p_partition_key => %(partition_key)s::smallint, p_cursor => %(cursor)s::uuid, p_limit =>
+            %(limit)s::integer)"""
+    return Call(
+        "ff_list_flows",
+        sql,
+        {"partition_key": partition_key, "cursor": cursor, "limit": limit},
+        rows.FlowListing,
+        True,
+    )
+
+
+def list_lanes(*, after: str | None = None, limit: int = 100) -> Call[rows.LaneListing]:
+    sql = """
+        select * from flowfabric.ff_list_lanes(
+            p_after => %(after)s::text, p_limit => %(limit)s::integer)"""
+    return Call("ff_list_lanes", sql, {"after": after, "limit": limit}, rows.LaneListing, True)
+
+
 def list_lease_history(
     execution_id: str, *, after_event_id: int | None = None, limit: int = 100
 ) -> Call[rows.LeaseHistoryRow]:
@@ -700,16 +1503,142 @@ def list_lease_history(
     )
 
 
+def list_pending_waitpoints(
+    execution_id: str, *, after: UUID | None = None, limit: int = 100
+) -> Call[rows.WaitpointListing]:
+    sql = """
+        select * from flowfabric.ff_list_pending_waitpoints(
+            p_execution_id => %(execution_id)s::text, p_after => %(after)s::uuid, p_limit =>
+            %(limit)s::integer)"""
+    return Call(
+        "ff_list_pending_waitpoints",
+        sql,
+        {"execution_id": execution_id, "after": after, "limit": limit},
+        rows.WaitpointListing,
+        True,
+    )
+
+
+def list_scanner_failures(*, limit: int = 100) -> Call[rows.ScannerFailureListing]:
+    sql = """
+        select * from flowfabric.ff_list_scanner_failures(p_limit => %(limit)s::integer)"""
+    return Call("ff_list_scanner_failures", sql, {"limit": limit}, rows.ScannerFailureListing, True)
+
+
+def list_scanners() -> Call[rows.ScannerListing]:
+    sql = """
+        select * from flowfabric.ff_list_scanners()"""
+    return Call("ff_list_scanners", sql, {}, rows.ScannerListing, True)
+
+
 def list_settings() -> Call[rows.SettingRow]:
     sql = """
         select * from flowfabric.ff_list_settings()"""
     return Call("ff_list_settings", sql, {}, rows.SettingRow, True)
 
 
+def list_suspended(
+    partition_key: int,
+    *,
+    after_suspended_at_ms: int | None = None,
+    after_execution_id: str | None = None,
+    limit: int = 100,
+) -> Call[rows.SuspensionListing]:
+    sql = """
+        select * from flowfabric.ff_list_suspended(
+            p_partition_key => %(partition_key)s::smallint, p_after_suspended_at_ms =>
+            %(after_suspended_at_ms)s::bigint, p_after_execution_id => %(after_execution_id)s::text,
+            p_limit => %(limit)s::integer)"""
+    return Call(
+        "ff_list_suspended",
+        sql,
+        {
+            "partition_key": partition_key,
+            "after_suspended_at_ms": after_suspended_at_ms,
+            "after_execution_id": after_execution_id,
+            "limit": limit,
+        },
+        rows.SuspensionListing,
+        True,
+    )
+
+
+def list_waitpoint_hmac_kids() -> Call[rows.KidListing]:
+    sql = """
+        select * from flowfabric.ff_list_waitpoint_hmac_kids()"""
+    return Call("ff_list_waitpoint_hmac_kids", sql, {}, rows.KidListing, False)
+
+
+def list_worker_leases(
+    worker_instance_id: str, *, after: str | None = None, limit: int = 1_000
+) -> Call[rows.WorkerLeaseListing]:
+    sql = """
+        select * from flowfabric.ff_list_worker_leases(
+            p_worker_instance_id => %(worker_instance_id)s::text, p_after => %(after)s::text, p_limit
+            => %(limit)s::integer)"""
+    return Call(
+        "ff_list_worker_leases",
+        sql,
+        {"worker_instance_id": worker_instance_id, "after": after, "limit": limit},
+        rows.WorkerLeaseListing,
+        True,
+    )
+
+
+def list_workers(
+    *,
+    namespace: str | None = None,
+    after_namespace: str | None = None,
+    after_worker_instance_id: str | None = None,
+    limit: int = 1_000,
+    include_lapsed: bool = False,
+) -> Call[rows.WorkerListing]:
+    sql = """
+        select * from flowfabric.ff_list_workers(
+            p_namespace => %(namespace)s::text, p_after_namespace => %(after_namespace)s::text,
+            p_after_worker_instance_id => %(after_worker_instance_id)s::text, p_limit =>
+            %(limit)s::integer, p_include_lapsed => %(include_lapsed)s::boolean)"""
+    return Call(
+        "ff_list_workers",
+        sql,
+        {
+            "namespace": namespace,
+            "after_namespace": after_namespace,
+            "after_worker_instance_id": after_worker_instance_id,
+            "limit": limit,
+            "include_lapsed": include_lapsed,
+        },
+        rows.WorkerListing,
+        True,
+    )
+
+
 def mark_lease_expired_if_due(execution_id: str) -> Call[rows.ExpiryMark]:
     sql = """
         select * from flowfabric.ff_mark_lease_expired_if_due(p_execution_id => %(execution_id)s::text)"""
     return Call("ff_mark_lease_expired_if_due", sql, {"execution_id": execution_id}, rows.ExpiryMark, True)
+
+
+def mark_worker_dead(
+    worker_instance_id: str, *, reason: str | None = None, namespace: str = "default"
+) -> Call[rows.Outcome]:
+    sql = """
+        select * from flowfabric.ff_mark_worker_dead(
+            p_worker_instance_id => %(worker_instance_id)s::text, p_reason => %(reason)s::text,
+            p_namespace => %(namespace)s::text)"""
+    return Call(
+        "ff_mark_worker_dead",
+        sql,
+        {"worker_instance_id": worker_instance_id, "reason": reason, "namespace": namespace},
+        rows.Outcome,
+        True,
+    )
+
+
+def metrics() -> Call[rows.Metric]:
+    sql = """
+        select * from flowfabric.ff_metrics()"""
+    return Call("ff_metrics", sql, {}, rows.Metric, True)
 
 
 def mint_execution_id(flow_id: UUID, *, uuid: UUID | None = None) -> Call[str]:
@@ -762,6 +1691,19 @@ def now_ms() -> Call[int]:
     return Call("ff_now_ms", sql, {}, None, True)
 
 
+def observe_signals(execution_id: str, attempt_index: int) -> Call[rows.ObservedSignal]:
+    sql = """
+        select * from flowfabric.ff_observe_signals(
+            p_execution_id => %(execution_id)s::text, p_attempt_index => %(attempt_index)s::integer)"""
+    return Call(
+        "ff_observe_signals",
+        sql,
+        {"execution_id": execution_id, "attempt_index": attempt_index},
+        rows.ObservedSignal,
+        True,
+    )
+
+
 def parse_execution_id(execution_id: str) -> Call[rows.ExecutionKey]:
     sql = """
         select * from flowfabric.ff_parse_execution_id(p_execution_id => %(execution_id)s::text)"""
@@ -772,6 +1714,27 @@ def ping() -> Call[int]:
     sql = """
         select flowfabric.ff_ping()"""
     return Call("ff_ping", sql, {}, None, True)
+
+
+def project_flow_summaries(*, limit: int = 100) -> Call[rows.Scan]:
+    sql = """
+        select * from flowfabric.ff_project_flow_summaries(p_limit => %(limit)s::integer)"""
+    return Call("ff_project_flow_summaries", sql, {"limit": limit}, rows.Scan, True)
+
+
+def project_flow_summary(flow_id: UUID) -> Call[bool]:
+    sql = """
+        select flowfabric.ff_project_flow_summary(p_flow_id => %(flow_id)s::uuid)"""
+    return Call("ff_project_flow_summary", sql, {"flow_id": flow_id}, None, True)
+
+
+def promote_blocked_to_eligible(execution_id: str) -> Call[rows.StateOutcome]:
+    sql = """
+        select * from flowfabric.ff_promote_blocked_to_eligible(
+            p_execution_id => %(execution_id)s::text)"""
+    return Call(
+        "ff_promote_blocked_to_eligible", sql, {"execution_id": execution_id}, rows.StateOutcome, False
+    )
 
 
 def promote_delayed(execution_id: str) -> Call[rows.StateOutcome]:
@@ -793,10 +1756,91 @@ def promote_due(*, limit: int = 50, lanes: Sequence[str | None] | None = None) -
     )
 
 
+def prune_events(*, limit: int = 5_000) -> Call[rows.Scan]:
+    sql = """
+        select * from flowfabric.ff_prune_events(p_limit => %(limit)s::integer)"""
+    return Call("ff_prune_events", sql, {"limit": limit}, rows.Scan, True)
+
+
+def queue_stats(*, lane_id: str | None = None) -> Call[rows.QueueStat]:
+    sql = """
+        select * from flowfabric.ff_queue_stats(p_lane_id => %(lane_id)s::text)"""
+    return Call("ff_queue_stats", sql, {"lane_id": lane_id}, rows.QueueStat, True)
+
+
+def read_attempt_stream(
+    execution_id: str,
+    attempt_index: int,
+    *,
+    from_: str = "start",
+    to: str = "end",
+    after: str | None = None,
+    count_limit: int = 1_000,
+    visibility: str = "all",
+) -> Call[rows.StreamEntry]:
+    sql = """
+        select * from flowfabric.ff_read_attempt_stream(
+            p_execution_id => %(execution_id)s::text, p_attempt_index => %(attempt_index)s::integer,
+            p_from => %(from)s::text, p_to => %(to)s::text, p_after => %(after)s::text, p_count_limit
+            => %(count_limit)s::integer, p_visibility => %(visibility)s::text)"""
+    return Call(
+        "ff_read_attempt_stream",
+        sql,
+        {
+            "execution_id": execution_id,
+            "attempt_index": attempt_index,
+            "from": from_,
+            "to": to,
+            "after": after,
+            "count_limit": count_limit,
+            "visibility": visibility,
+        },
+        rows.StreamEntry,
+        True,
+    )
+
+
 def read_current_attempt_index(execution_id: str) -> Call[int]:
     sql = """
         select flowfabric.ff_read_current_attempt_index(p_execution_id => %(execution_id)s::text)"""
     return Call("ff_read_current_attempt_index", sql, {"execution_id": execution_id}, None, True)
+
+
+def read_events(
+    stream: str,
+    cursor: str,
+    *,
+    limit: int = 256,
+    namespace: str | None = None,
+    tag_key: str | None = None,
+    tag_value: str | None = None,
+    partition_key: int | None = None,
+    event_types: Sequence[str | None] | None = None,
+    execution_id: str | None = None,
+) -> Call[rows.Event]:
+    sql = """
+        select * from flowfabric.ff_read_events(
+            p_stream => %(stream)s::text, p_cursor => %(cursor)s::text, p_limit => %(limit)s::integer,
+            p_namespace => %(namespace)s::text, p_tag_key => %(tag_key)s::text, p_tag_value =>
+            %(tag_value)s::text, p_partition_key => %(partition_key)s::smallint, p_event_types =>
+            %(event_types)s::text[], p_execution_id => %(execution_id)s::text)"""
+    return Call(
+        "ff_read_events",
+        sql,
+        {
+            "stream": stream,
+            "cursor": cursor,
+            "limit": limit,
+            "namespace": namespace,
+            "tag_key": tag_key,
+            "tag_value": tag_value,
+            "partition_key": partition_key,
+            "event_types": None if event_types is None else list(event_types),
+            "execution_id": execution_id,
+        },
+        rows.Event,
+        True,
+    )
 
 
 def read_execution_context(execution_id: str) -> Call[rows.ExecutionContext]:
@@ -817,10 +1861,45 @@ def read_execution_state(execution_id: str) -> Call[str | None]:
     return Call("ff_read_execution_state", sql, {"execution_id": execution_id}, None, True)
 
 
+def read_flow_summary(flow_id: UUID, *, live: bool = False) -> Call[rows.FlowSummarySnapshot]:
+    sql = """
+        select * from flowfabric.ff_read_flow_summary(
+            p_flow_id => %(flow_id)s::uuid, p_live => %(live)s::boolean)"""
+    return Call(
+        "ff_read_flow_summary", sql, {"flow_id": flow_id, "live": live}, rows.FlowSummarySnapshot, True
+    )
+
+
+def read_summary(execution_id: str, attempt_index: int) -> Call[rows.SummaryDocument]:
+    sql = """
+        select * from flowfabric.ff_read_summary(
+            p_execution_id => %(execution_id)s::text, p_attempt_index => %(attempt_index)s::integer)"""
+    return Call(
+        "ff_read_summary",
+        sql,
+        {"execution_id": execution_id, "attempt_index": attempt_index},
+        rows.SummaryDocument,
+        True,
+    )
+
+
 def read_total_attempt_count(execution_id: str) -> Call[int]:
     sql = """
         select flowfabric.ff_read_total_attempt_count(p_execution_id => %(execution_id)s::text)"""
     return Call("ff_read_total_attempt_count", sql, {"execution_id": execution_id}, None, True)
+
+
+def read_waitpoint_token(execution_id: str, waitpoint_id: UUID) -> Call[rows.ReadableToken]:
+    sql = """
+        select * from flowfabric.ff_read_waitpoint_token(
+            p_execution_id => %(execution_id)s::text, p_waitpoint_id => %(waitpoint_id)s::uuid)"""
+    return Call(
+        "ff_read_waitpoint_token",
+        sql,
+        {"execution_id": execution_id, "waitpoint_id": waitpoint_id},
+        rows.ReadableToken,
+        True,
+    )
 
 
 def reclaim_execution(
@@ -863,6 +1942,223 @@ def reclaim_execution(
         },
         rows.Reclaim,
         False,
+    )
+
+
+def reclaim_next(
+    lanes: Sequence[str | None],
+    worker_id: str,
+    worker_instance_id: str,
+    *,
+    capabilities: Sequence[str] = (),
+    max: int = 1,
+    lease_ttl_ms: int = 30_000,
+    namespace: str | None = None,
+    lane_order: str = "fair",
+    with_payload: bool = True,
+    partition_key: int | None = None,
+    grace_ms: int = 0,
+    max_reclaim_count: int | None = None,
+) -> Call[rows.ReclaimedExecution]:
+    sql = """
+        select * from flowfabric.ff_reclaim_next(
+            p_lanes => %(lanes)s::text[], p_worker_id => %(worker_id)s::text, p_worker_instance_id =>
+            %(worker_instance_id)s::text, p_capabilities => %(capabilities)s::text[], p_max =>
+            %(max)s::integer, p_lease_ttl_ms => %(lease_ttl_ms)s::bigint, p_namespace =>
+            %(namespace)s::text, p_lane_order => %(lane_order)s::text, p_with_payload =>
+            %(with_payload)s::boolean, p_partition_key => %(partition_key)s::smallint, p_grace_ms =>
+            %(grace_ms)s::bigint, p_max_reclaim_count => %(max_reclaim_count)s::integer)"""
+    return Call(
+        "ff_reclaim_next",
+        sql,
+        {
+            "lanes": list(lanes),
+            "worker_id": worker_id,
+            "worker_instance_id": worker_instance_id,
+            "capabilities": list(capabilities),
+            "max": max,
+            "lease_ttl_ms": lease_ttl_ms,
+            "namespace": namespace,
+            "lane_order": lane_order,
+            "with_payload": with_payload,
+            "partition_key": partition_key,
+            "grace_ms": grace_ms,
+            "max_reclaim_count": max_reclaim_count,
+        },
+        rows.ReclaimedExecution,
+        False,
+    )
+
+
+def reconcile_dependencies(*, limit: int = 50) -> Call[rows.DependencyReconciliation]:
+    sql = """
+        select * from flowfabric.ff_reconcile_dependencies(p_limit => %(limit)s::integer)"""
+    return Call("ff_reconcile_dependencies", sql, {"limit": limit}, rows.DependencyReconciliation, True)
+
+
+def reconcile_quota(*, limit: int = 500) -> Call[rows.QuotaReconciliation]:
+    sql = """
+        select * from flowfabric.ff_reconcile_quota(p_limit => %(limit)s::integer)"""
+    return Call("ff_reconcile_quota", sql, {"limit": limit}, rows.QuotaReconciliation, True)
+
+
+def reconcile_sibling_cancel_group(
+    flow_id: UUID, downstream_execution_id: str
+) -> Call[rows.SiblingReconciliation]:
+    sql = """
+        select * from flowfabric.ff_reconcile_sibling_cancel_group(
+            p_flow_id => %(flow_id)s::uuid, p_downstream_execution_id =>
+            %(downstream_execution_id)s::text)"""
+    return Call(
+        "ff_reconcile_sibling_cancel_group",
+        sql,
+        {"flow_id": flow_id, "downstream_execution_id": downstream_execution_id},
+        rows.SiblingReconciliation,
+        True,
+    )
+
+
+def reconcile_sibling_cancels(*, limit: int = 50) -> Call[rows.SiblingReconcileScan]:
+    sql = """
+        select * from flowfabric.ff_reconcile_sibling_cancels(p_limit => %(limit)s::integer)"""
+    return Call("ff_reconcile_sibling_cancels", sql, {"limit": limit}, rows.SiblingReconcileScan, True)
+
+
+def record_signal_auth_failure(execution_id: str) -> Call[None]:
+    sql = """
+        select flowfabric.ff_record_signal_auth_failure(p_execution_id => %(execution_id)s::text)"""
+    return Call("ff_record_signal_auth_failure", sql, {"execution_id": execution_id}, None, True)
+
+
+def record_spend(
+    budget_id: str,
+    dimensions: Sequence[str | None],
+    deltas: Sequence[int | None],
+    execution_id: str,
+    *,
+    idempotency_key: str | None = None,
+    lease_id: UUID | None = None,
+    lease_epoch: int | None = None,
+    attempt_id: UUID | None = None,
+    source: str | None = None,
+) -> Call[rows.UsageReport]:
+    sql = """
+        select * from flowfabric.ff_record_spend(
+            p_budget_id => %(budget_id)s::text, p_dimensions => %(dimensions)s::text[], p_deltas =>
+            %(deltas)s::bigint[], p_execution_id => %(execution_id)s::text, p_idempotency_key =>
+            %(idempotency_key)s::text, p_lease_id => %(lease_id)s::uuid, p_lease_epoch =>
+            %(lease_epoch)s::bigint, p_attempt_id => %(attempt_id)s::uuid, p_source =>
+            %(source)s::text)"""
+    return Call(
+        "ff_record_spend",
+        sql,
+        {
+            "budget_id": budget_id,
+            "dimensions": list(dimensions),
+            "deltas": list(deltas),
+            "execution_id": execution_id,
+            "idempotency_key": idempotency_key,
+            "lease_id": lease_id,
+            "lease_epoch": lease_epoch,
+            "attempt_id": attempt_id,
+            "source": source,
+        },
+        rows.UsageReport,
+        idempotency_key is not None,
+    )
+
+
+def register_lane(lane_id: str, *, registered_by: str = "operator") -> Call[rows.Outcome]:
+    sql = """
+        select * from flowfabric.ff_register_lane(
+            p_lane_id => %(lane_id)s::text, p_registered_by => %(registered_by)s::text)"""
+    return Call(
+        "ff_register_lane", sql, {"lane_id": lane_id, "registered_by": registered_by}, rows.Outcome, True
+    )
+
+
+def register_worker(
+    worker_id: str,
+    worker_instance_id: str,
+    *,
+    lanes: Sequence[str | None] = "{default}",
+    capabilities: Sequence[str] = (),
+    namespace: str = "default",
+    liveness_ttl_ms: int = 60_000,
+) -> Call[rows.WorkerRegistration]:
+    sql = """
+        select * from flowfabric.ff_register_worker(
+            p_worker_id => %(worker_id)s::text, p_worker_instance_id => %(worker_instance_id)s::text,
+            p_lanes => %(lanes)s::text[], p_capabilities => %(capabilities)s::text[], p_namespace =>
+            %(namespace)s::text, p_liveness_ttl_ms => %(liveness_ttl_ms)s::bigint)"""
+    return Call(
+        "ff_register_worker",
+        sql,
+        {
+            "worker_id": worker_id,
+            "worker_instance_id": worker_instance_id,
+            "lanes": list(lanes),
+            "capabilities": list(capabilities),
+            "namespace": namespace,
+            "liveness_ttl_ms": liveness_ttl_ms,
+        },
+        rows.WorkerRegistration,
+        True,
+    )
+
+
+def release_admission(quota_policy_id: str, execution_id: str) -> Call[rows.Outcome]:
+    sql = """
+        select * from flowfabric.ff_release_admission(
+            p_quota_policy_id => %(quota_policy_id)s::text, p_execution_id => %(execution_id)s::text)"""
+    return Call(
+        "ff_release_admission",
+        sql,
+        {"quota_policy_id": quota_policy_id, "execution_id": execution_id},
+        rows.Outcome,
+        True,
+    )
+
+
+def release_budget(budget_id: str, execution_id: str) -> Call[rows.Outcome]:
+    sql = """
+        select * from flowfabric.ff_release_budget(
+            p_budget_id => %(budget_id)s::text, p_execution_id => %(execution_id)s::text)"""
+    return Call(
+        "ff_release_budget", sql, {"budget_id": budget_id, "execution_id": execution_id}, rows.Outcome, False
+    )
+
+
+def release_reservation(
+    budget_id: str,
+    reservation_key: str,
+    execution_id: str,
+    *,
+    lease_id: UUID | None = None,
+    lease_epoch: int | None = None,
+    attempt_id: UUID | None = None,
+    source: str | None = None,
+) -> Call[rows.Outcome]:
+    sql = """
+        select * from flowfabric.ff_release_reservation(
+            p_budget_id => %(budget_id)s::text, p_reservation_key => %(reservation_key)s::text,
+            p_execution_id => %(execution_id)s::text, p_lease_id => %(lease_id)s::uuid, p_lease_epoch
+            => %(lease_epoch)s::bigint, p_attempt_id => %(attempt_id)s::uuid, p_source =>
+            %(source)s::text)"""
+    return Call(
+        "ff_release_reservation",
+        sql,
+        {
+            "budget_id": budget_id,
+            "reservation_key": reservation_key,
+            "execution_id": execution_id,
+            "lease_id": lease_id,
+            "lease_epoch": lease_epoch,
+            "attempt_id": attempt_id,
+            "source": source,
+        },
+        rows.Outcome,
+        True,
     )
 
 
@@ -940,10 +2236,121 @@ def replay_execution(
     )
 
 
+def report_usage_and_check(
+    budget_id: str,
+    dimensions: Sequence[str | None],
+    deltas: Sequence[int | None],
+    *,
+    dedup_key: str | None = None,
+    execution_id: str | None = None,
+    lease_id: UUID | None = None,
+    lease_epoch: int | None = None,
+    attempt_id: UUID | None = None,
+    source: str | None = None,
+) -> Call[rows.UsageReport]:
+    sql = """
+        select * from flowfabric.ff_report_usage_and_check(
+            p_budget_id => %(budget_id)s::text, p_dimensions => %(dimensions)s::text[], p_deltas =>
+            %(deltas)s::bigint[], p_dedup_key => %(dedup_key)s::text, p_execution_id =>
+            %(execution_id)s::text, p_lease_id => %(lease_id)s::uuid, p_lease_epoch =>
+            %(lease_epoch)s::bigint, p_attempt_id => %(attempt_id)s::uuid, p_source =>
+            %(source)s::text)"""
+    return Call(
+        "ff_report_usage_and_check",
+        sql,
+        {
+            "budget_id": budget_id,
+            "dimensions": list(dimensions),
+            "deltas": list(deltas),
+            "dedup_key": dedup_key,
+            "execution_id": execution_id,
+            "lease_id": lease_id,
+            "lease_epoch": lease_epoch,
+            "attempt_id": attempt_id,
+            "source": source,
+        },
+        rows.UsageReport,
+        dedup_key is not None,
+    )
+
+
+def reserve_budget(
+    budget_id: str,
+    dimensions: Sequence[str | None],
+    amounts: Sequence[int | None],
+    execution_id: str,
+    lease_id: UUID,
+    lease_epoch: int,
+    attempt_id: UUID,
+    *,
+    reservation_key: str | None = None,
+) -> Call[rows.Reservation]:
+    sql = """
+        select * from flowfabric.ff_reserve_budget(
+            p_budget_id => %(budget_id)s::text, p_dimensions => %(dimensions)s::text[], p_amounts =>
+            %(amounts)s::bigint[], p_execution_id => %(execution_id)s::text, p_lease_id =>
+            %(lease_id)s::uuid, p_lease_epoch => %(lease_epoch)s::bigint, p_attempt_id =>
+            %(attempt_id)s::uuid, p_reservation_key => %(reservation_key)s::text)"""
+    return Call(
+        "ff_reserve_budget",
+        sql,
+        {
+            "budget_id": budget_id,
+            "dimensions": list(dimensions),
+            "amounts": list(amounts),
+            "execution_id": execution_id,
+            "lease_id": lease_id,
+            "lease_epoch": lease_epoch,
+            "attempt_id": attempt_id,
+            "reservation_key": reservation_key,
+        },
+        rows.Reservation,
+        reservation_key is not None,
+    )
+
+
+def reset_budget(budget_id: str) -> Call[rows.BudgetReset]:
+    sql = """
+        select * from flowfabric.ff_reset_budget(p_budget_id => %(budget_id)s::text)"""
+    return Call("ff_reset_budget", sql, {"budget_id": budget_id}, rows.BudgetReset, False)
+
+
+def resolve_dependency(
+    flow_id: UUID, edge_id: UUID, *, upstream_outcome: str | None = None
+) -> Call[rows.EdgeResolution]:
+    sql = """
+        select * from flowfabric.ff_resolve_dependency(
+            p_flow_id => %(flow_id)s::uuid, p_edge_id => %(edge_id)s::uuid, p_upstream_outcome =>
+            %(upstream_outcome)s::text)"""
+    return Call(
+        "ff_resolve_dependency",
+        sql,
+        {"flow_id": flow_id, "edge_id": edge_id, "upstream_outcome": upstream_outcome},
+        rows.EdgeResolution,
+        False,
+    )
+
+
 def resolve_execution_flow_id(execution_id: str) -> Call[UUID | None]:
     sql = """
         select flowfabric.ff_resolve_execution_flow_id(p_execution_id => %(execution_id)s::text)"""
     return Call("ff_resolve_execution_flow_id", sql, {"execution_id": execution_id}, None, True)
+
+
+def resume_execution(
+    execution_id: str, *, trigger: str = "operator", resume_delay_ms: int = 0
+) -> Call[rows.Resumption]:
+    sql = """
+        select * from flowfabric.ff_resume_execution(
+            p_execution_id => %(execution_id)s::text, p_trigger => %(trigger)s::text,
+            p_resume_delay_ms => %(resume_delay_ms)s::bigint)"""
+    return Call(
+        "ff_resume_execution",
+        sql,
+        {"execution_id": execution_id, "trigger": trigger, "resume_delay_ms": resume_delay_ms},
+        rows.Resumption,
+        False,
+    )
 
 
 def revoke_lease(
@@ -972,6 +2379,22 @@ def revoke_lease(
     )
 
 
+def rotate_waitpoint_hmac_secret(
+    new_kid: str, *, new_secret_hex: str | None = None, grace_ms: int = 86_400_000
+) -> Call[rows.KeyRotation]:
+    sql = """
+        select * from flowfabric.ff_rotate_waitpoint_hmac_secret(
+            p_new_kid => %(new_kid)s::text, p_new_secret_hex => %(new_secret_hex)s::text, p_grace_ms
+            => %(grace_ms)s::bigint)"""
+    return Call(
+        "ff_rotate_waitpoint_hmac_secret",
+        sql,
+        {"new_kid": new_kid, "new_secret_hex": new_secret_hex, "grace_ms": grace_ms},
+        rows.KeyRotation,
+        True,
+    )
+
+
 def scan_attempt_timeouts(*, limit: int = 50, partition_key: int | None = None) -> Call[rows.Scan]:
     sql = """
         select * from flowfabric.ff_scan_attempt_timeouts(
@@ -979,6 +2402,55 @@ def scan_attempt_timeouts(*, limit: int = 50, partition_key: int | None = None) 
     return Call(
         "ff_scan_attempt_timeouts", sql, {"limit": limit, "partition_key": partition_key}, rows.Scan, True
     )
+
+
+def scan_budget_resets(*, limit: int = 20) -> Call[int]:
+    sql = """
+        select flowfabric.ff_scan_budget_resets(p_limit => %(limit)s::integer)"""
+    return Call("ff_scan_budget_resets", sql, {"limit": limit}, None, True)
+
+
+def scan_claim_floors(*, limit: int = 200) -> Call[rows.FloorScan]:
+    sql = """
+        select * from flowfabric.ff_scan_claim_floors(p_limit => %(limit)s::integer)"""
+    return Call("ff_scan_claim_floors", sql, {"limit": limit}, rows.FloorScan, True)
+
+
+def scan_eligible(
+    lane: str,
+    *,
+    limit: int = 100,
+    capabilities: Sequence[str | None] | None = None,
+    after_priority: int | None = None,
+    after_created_at_ms: int | None = None,
+    after_execution_id: str | None = None,
+) -> Call[rows.EligibleListing]:
+    sql = """
+        select * from flowfabric.ff_scan_eligible(
+            p_lane => %(lane)s::text, p_limit => %(limit)s::integer, p_capabilities =>
+            %(capabilities)s::text[], p_after_priority => %(after_priority)s::integer,
+            p_after_created_at_ms => %(after_created_at_ms)s::bigint, p_after_execution_id =>
+            %(after_execution_id)s::text)"""
+    return Call(
+        "ff_scan_eligible",
+        sql,
+        {
+            "lane": lane,
+            "limit": limit,
+            "capabilities": None if capabilities is None else list(capabilities),
+            "after_priority": after_priority,
+            "after_created_at_ms": after_created_at_ms,
+            "after_execution_id": after_execution_id,
+        },
+        rows.EligibleListing,
+        True,
+    )
+
+
+def scan_event_notify() -> Call[rows.Scan]:
+    sql = """
+        select * from flowfabric.ff_scan_event_notify()"""
+    return Call("ff_scan_event_notify", sql, {}, rows.Scan, True)
 
 
 def scan_execution_deadlines(*, limit: int = 50, partition_key: int | None = None) -> Call[rows.Scan]:
@@ -999,6 +2471,78 @@ def scan_expired_leases(*, limit: int = 50, partition_key: int | None = None) ->
     )
 
 
+def scan_pending_waitpoint_expiry(*, limit: int = 100, partition_key: int | None = None) -> Call[rows.Scan]:
+    sql = """
+        select * from flowfabric.ff_scan_pending_waitpoint_expiry(
+            p_limit => %(limit)s::integer, p_partition_key => %(partition_key)s::smallint)"""
+    return Call(
+        "ff_scan_pending_waitpoint_expiry",
+        sql,
+        {"limit": limit, "partition_key": partition_key},
+        rows.Scan,
+        True,
+    )
+
+
+def scan_stream_ttl(*, limit: int = 100, partition_key: int | None = None) -> Call[rows.Scan]:
+    sql = """
+        select * from flowfabric.ff_scan_stream_ttl(
+            p_limit => %(limit)s::integer, p_partition_key => %(partition_key)s::smallint)"""
+    return Call("ff_scan_stream_ttl", sql, {"limit": limit, "partition_key": partition_key}, rows.Scan, True)
+
+
+def scan_suspension_timeouts(*, limit: int = 50, partition_key: int | None = None) -> Call[rows.Scan]:
+    sql = """
+        select * from flowfabric.ff_scan_suspension_timeouts(
+            p_limit => %(limit)s::integer, p_partition_key => %(partition_key)s::smallint)"""
+    return Call(
+        "ff_scan_suspension_timeouts", sql, {"limit": limit, "partition_key": partition_key}, rows.Scan, True
+    )
+
+
+def scan_unblock(*, limit: int = 100) -> Call[rows.UnblockScan]:
+    sql = """
+        select * from flowfabric.ff_scan_unblock(p_limit => %(limit)s::integer)"""
+    return Call("ff_scan_unblock", sql, {"limit": limit}, rows.UnblockScan, True)
+
+
+def seed_waitpoint_hmac_secret(kid: str, *, secret_hex: str | None = None) -> Call[rows.KeySeeding]:
+    sql = """
+        select * from flowfabric.ff_seed_waitpoint_hmac_secret(
+            p_kid => %(kid)s::text, p_secret_hex => %(secret_hex)s::text)"""
+    return Call(
+        "ff_seed_waitpoint_hmac_secret", sql, {"kid": kid, "secret_hex": secret_hex}, rows.KeySeeding, True
+    )
+
+
+def set_edge_group_policy(
+    flow_id: UUID,
+    downstream_execution_id: str,
+    policy_kind: str,
+    *,
+    on_satisfied: str | None = None,
+    k: int | None = None,
+) -> Call[rows.Outcome]:
+    sql = """
+        select * from flowfabric.ff_set_edge_group_policy(
+            p_flow_id => %(flow_id)s::uuid, p_downstream_execution_id =>
+            %(downstream_execution_id)s::text, p_policy_kind => %(policy_kind)s::text, p_on_satisfied
+            => %(on_satisfied)s::text, p_k => %(k)s::integer)"""
+    return Call(
+        "ff_set_edge_group_policy",
+        sql,
+        {
+            "flow_id": flow_id,
+            "downstream_execution_id": downstream_execution_id,
+            "policy_kind": policy_kind,
+            "on_satisfied": on_satisfied,
+            "k": k,
+        },
+        rows.Outcome,
+        False,
+    )
+
+
 def set_execution_tags(execution_id: str, tags: JsonObject) -> Call[rows.Tagging]:
     sql = """
         select * from flowfabric.ff_set_execution_tags(
@@ -1012,10 +2556,53 @@ def set_execution_tags(execution_id: str, tags: JsonObject) -> Call[rows.Tagging
     )
 
 
+def set_flow_tags(flow_id: UUID, tags: JsonObject) -> Call[rows.FlowTagging]:
+    sql = """
+        select * from flowfabric.ff_set_flow_tags(
+            p_flow_id => %(flow_id)s::uuid, p_tags => %(tags)s::jsonb)"""
+    return Call(
+        "ff_set_flow_tags", sql, {"flow_id": flow_id, "tags": json_param(tags)}, rows.FlowTagging, True
+    )
+
+
+def set_lane_state(lane_id: str, lane_state: str, *, reason: str | None = None) -> Call[rows.LaneStateChange]:
+    sql = """
+        select * from flowfabric.ff_set_lane_state(
+            p_lane_id => %(lane_id)s::text, p_lane_state => %(lane_state)s::text, p_reason =>
+            %(reason)s::text)"""
+    return Call(
+        "ff_set_lane_state",
+        sql,
+        {"lane_id": lane_id, "lane_state": lane_state, "reason": reason},
+        rows.LaneStateChange,
+        True,
+    )
+
+
 def set_partition_count(n: int) -> Call[rows.Outcome]:
     sql = """
         select * from flowfabric.ff_set_partition_count(p_n => %(n)s::integer)"""
     return Call("ff_set_partition_count", sql, {"n": n}, rows.Outcome, True)
+
+
+def set_scanner(
+    scanner: str,
+    *,
+    enabled: bool | None = None,
+    interval_ms: int | None = None,
+    batch_limit: int | None = None,
+) -> Call[rows.Outcome]:
+    sql = """
+        select * from flowfabric.ff_set_scanner(
+            p_scanner => %(scanner)s::text, p_enabled => %(enabled)s::boolean, p_interval_ms =>
+            %(interval_ms)s::bigint, p_batch_limit => %(batch_limit)s::integer)"""
+    return Call(
+        "ff_set_scanner",
+        sql,
+        {"scanner": scanner, "enabled": enabled, "interval_ms": interval_ms, "batch_limit": batch_limit},
+        rows.Outcome,
+        True,
+    )
 
 
 def set_setting(name: str, value: int) -> Call[rows.SettingChange]:
@@ -1024,10 +2611,179 @@ def set_setting(name: str, value: int) -> Call[rows.SettingChange]:
     return Call("ff_set_setting", sql, {"name": name, "value": value}, rows.SettingChange, True)
 
 
+def settle_reservation(
+    budget_id: str,
+    reservation_key: str,
+    dimensions: Sequence[str | None],
+    actuals: Sequence[int | None],
+    execution_id: str,
+    lease_id: UUID,
+    lease_epoch: int,
+    attempt_id: UUID,
+) -> Call[rows.UsageReport]:
+    sql = """
+        select * from flowfabric.ff_settle_reservation(
+            p_budget_id => %(budget_id)s::text, p_reservation_key => %(reservation_key)s::text,
+            p_dimensions => %(dimensions)s::text[], p_actuals => %(actuals)s::bigint[], p_execution_id
+            => %(execution_id)s::text, p_lease_id => %(lease_id)s::uuid, p_lease_epoch =>
+            %(lease_epoch)s::bigint, p_attempt_id => %(attempt_id)s::uuid)"""
+    return Call(
+        "ff_settle_reservation",
+        sql,
+        {
+            "budget_id": budget_id,
+            "reservation_key": reservation_key,
+            "dimensions": list(dimensions),
+            "actuals": list(actuals),
+            "execution_id": execution_id,
+            "lease_id": lease_id,
+            "lease_epoch": lease_epoch,
+            "attempt_id": attempt_id,
+        },
+        rows.UsageReport,
+        True,
+    )
+
+
 def solo_partition(lane_id: str) -> Call[int]:
     sql = """
         select flowfabric.ff_solo_partition(p_lane_id => %(lane_id)s::text)"""
     return Call("ff_solo_partition", sql, {"lane_id": lane_id}, None, True)
+
+
+def stage_dependency_edge(
+    flow_id: UUID,
+    edge_id: UUID,
+    upstream_execution_id: str,
+    downstream_execution_id: str,
+    expected_graph_revision: int,
+    *,
+    dependency_kind: str = "success_only",
+    data_passing_ref: str | None = None,
+) -> Call[rows.StagedEdge]:
+    sql = """
+        select * from flowfabric.ff_stage_dependency_edge(
+            p_flow_id => %(flow_id)s::uuid, p_edge_id => %(edge_id)s::uuid, p_upstream_execution_id =>
+            %(upstream_execution_id)s::text, p_downstream_execution_id =>
+            %(downstream_execution_id)s::text, p_expected_graph_revision =>
+            %(expected_graph_revision)s::bigint, p_dependency_kind => %(dependency_kind)s::text,
+            p_data_passing_ref => %(data_passing_ref)s::text)"""
+    return Call(
+        "ff_stage_dependency_edge",
+        sql,
+        {
+            "flow_id": flow_id,
+            "edge_id": edge_id,
+            "upstream_execution_id": upstream_execution_id,
+            "downstream_execution_id": downstream_execution_id,
+            "expected_graph_revision": expected_graph_revision,
+            "dependency_kind": dependency_kind,
+            "data_passing_ref": data_passing_ref,
+        },
+        rows.StagedEdge,
+        False,
+    )
+
+
+def stream_status(
+    execution_id: str, attempt_index: int, *, strict: bool = False
+) -> Call[rows.StreamSnapshot]:
+    sql = """
+        select * from flowfabric.ff_stream_status(
+            p_execution_id => %(execution_id)s::text, p_attempt_index => %(attempt_index)s::integer,
+            p_strict => %(strict)s::boolean)"""
+    return Call(
+        "ff_stream_status",
+        sql,
+        {"execution_id": execution_id, "attempt_index": attempt_index, "strict": strict},
+        rows.StreamSnapshot,
+        True,
+    )
+
+
+def submit_flow(flow: JsonObject) -> Call[rows.SubmittedMember]:
+    sql = """
+        select * from flowfabric.ff_submit_flow(p_flow => %(flow)s::jsonb)"""
+    return Call("ff_submit_flow", sql, {"flow": json_param(flow)}, rows.SubmittedMember, False)
+
+
+def suspend_execution(
+    execution_id: str,
+    lease_id: UUID,
+    lease_epoch: int,
+    attempt_id: UUID,
+    resume_condition: JsonObject | str,
+    reason_code: str,
+    *,
+    requested_by: str = "worker",
+    waitpoint_ids: Sequence[UUID | None] | None = None,
+    waitpoint_keys: Sequence[str | None] | None = None,
+    use_pending: bool = False,
+    timeout_at_ms: int | None = None,
+    timeout_in_ms: int | None = None,
+    timeout_behavior: str = "fail",
+    resume_delay_ms: int = 0,
+    consume_matched_signals: bool = True,
+    retain_signal_buffer_until_closed: bool = False,
+    close_waitpoint_on_resume: bool = True,
+    resume_target: str = "runnable",
+    continuation_metadata_pointer: str | None = None,
+    idempotency_key: str | None = None,
+    suspension_id: UUID | None = None,
+    attempt_index: int | None = None,
+) -> Call[rows.SuspendedWaitpoint]:
+    sql = """
+        select * from flowfabric.ff_suspend_execution(
+            p_execution_id => %(execution_id)s::text, p_lease_id => %(lease_id)s::uuid, p_lease_epoch
+            => %(lease_epoch)s::bigint, p_attempt_id => %(attempt_id)s::uuid, p_resume_condition =>
+            %(resume_condition)s::jsonb, p_reason_code => %(reason_code)s::text, p_requested_by =>
+            %(requested_by)s::text, p_waitpoint_ids => %(waitpoint_ids)s::uuid[], p_waitpoint_keys =>
+            %(waitpoint_keys)s::text[], p_use_pending => %(use_pending)s::boolean, p_timeout_at_ms =>
+            %(timeout_at_ms)s::bigint, p_timeout_in_ms => %(timeout_in_ms)s::bigint,
+            p_timeout_behavior => %(timeout_behavior)s::text, p_resume_delay_ms =>
+            %(resume_delay_ms)s::bigint, p_consume_matched_signals =>
+            %(consume_matched_signals)s::boolean, p_retain_signal_buffer_until_closed =>
+            %(retain_signal_buffer_until_closed)s::boolean, p_close_waitpoint_on_resume =>
+            %(close_waitpoint_on_resume)s::boolean, p_resume_target => %(resume_target)s::text,
+            p_continuation_metadata_pointer => %(continuation_metadata_pointer)s::text,
+            p_idempotency_key => %(idempotency_key)s::text, p_suspension_id =>
+            %(suspension_id)s::uuid, p_attempt_index => %(attempt_index)s::integer)"""
+    return Call(
+        "ff_suspend_execution",
+        sql,
+        {
+            "execution_id": execution_id,
+            "lease_id": lease_id,
+            "lease_epoch": lease_epoch,
+            "attempt_id": attempt_id,
+            "resume_condition": json_param(resume_condition),
+            "reason_code": reason_code,
+            "requested_by": requested_by,
+            "waitpoint_ids": None if waitpoint_ids is None else list(waitpoint_ids),
+            "waitpoint_keys": None if waitpoint_keys is None else list(waitpoint_keys),
+            "use_pending": use_pending,
+            "timeout_at_ms": timeout_at_ms,
+            "timeout_in_ms": timeout_in_ms,
+            "timeout_behavior": timeout_behavior,
+            "resume_delay_ms": resume_delay_ms,
+            "consume_matched_signals": consume_matched_signals,
+            "retain_signal_buffer_until_closed": retain_signal_buffer_until_closed,
+            "close_waitpoint_on_resume": close_waitpoint_on_resume,
+            "resume_target": resume_target,
+            "continuation_metadata_pointer": continuation_metadata_pointer,
+            "idempotency_key": idempotency_key,
+            "suspension_id": suspension_id,
+            "attempt_index": attempt_index,
+        },
+        rows.SuspendedWaitpoint,
+        idempotency_key is not None,
+    )
+
+
+def sweep_dedup(*, limit: int = 1_000) -> Call[rows.Scan]:
+    sql = """
+        select * from flowfabric.ff_sweep_dedup(p_limit => %(limit)s::integer)"""
+    return Call("ff_sweep_dedup", sql, {"limit": limit}, rows.Scan, True)
 
 
 def sweep_expired_grants(*, limit: int = 500) -> Call[int]:
@@ -1036,10 +2792,41 @@ def sweep_expired_grants(*, limit: int = 500) -> Call[int]:
     return Call("ff_sweep_expired_grants", sql, {"limit": limit}, None, True)
 
 
+def sweep_workers(*, limit: int = 500) -> Call[rows.Scan]:
+    sql = """
+        select * from flowfabric.ff_sweep_workers(p_limit => %(limit)s::integer)"""
+    return Call("ff_sweep_workers", sql, {"limit": limit}, rows.Scan, True)
+
+
 def test_set_clock(mode: str, *, ms: int | None = None) -> Call[rows.ClockState]:
     sql = """
         select * from flowfabric.ff_test_set_clock(p_mode => %(mode)s::text, p_ms => %(ms)s::bigint)"""
     return Call("ff_test_set_clock", sql, {"mode": mode, "ms": ms}, rows.ClockState, False)
+
+
+def tick(
+    *,
+    limit: int = 100,
+    scanners: Sequence[str | None] | None = None,
+    force: bool = False,
+    max_ms: int = 1_000,
+) -> Call[rows.ScannerRun]:
+    sql = """
+        select * from flowfabric.ff_tick(
+            p_limit => %(limit)s::integer, p_scanners => %(scanners)s::text[], p_force =>
+            %(force)s::boolean, p_max_ms => %(max_ms)s::integer)"""
+    return Call(
+        "ff_tick",
+        sql,
+        {
+            "limit": limit,
+            "scanners": None if scanners is None else list(scanners),
+            "force": force,
+            "max_ms": max_ms,
+        },
+        rows.ScannerRun,
+        True,
+    )
 
 
 def trim_retention(
@@ -1112,3 +2899,53 @@ def version() -> Call[str]:
     sql = """
         select flowfabric.ff_version()"""
     return Call("ff_version", sql, {}, None, True)
+
+
+def wait_for_events(
+    waiter_id: str,
+    *,
+    streams: Sequence[str] = (),
+    execution_id: str | None = None,
+    attempt_index: int | None = None,
+    wait_ms: int = 5_000,
+) -> Call[rows.EventWait]:
+    sql = """
+        select * from flowfabric.ff_wait_for_events(
+            p_waiter_id => %(waiter_id)s::text, p_streams => %(streams)s::text[], p_execution_id =>
+            %(execution_id)s::text, p_attempt_index => %(attempt_index)s::integer, p_wait_ms =>
+            %(wait_ms)s::bigint)"""
+    return Call(
+        "ff_wait_for_events",
+        sql,
+        {
+            "waiter_id": waiter_id,
+            "streams": list(streams),
+            "execution_id": execution_id,
+            "attempt_index": attempt_index,
+            "wait_ms": wait_ms,
+        },
+        rows.EventWait,
+        True,
+    )
+
+
+def wait_for_work(
+    lanes: Sequence[str | None], waiter_id: str, *, wait_ms: int = 2_000
+) -> Call[rows.WorkWait]:
+    sql = """
+        select * from flowfabric.ff_wait_for_work(
+            p_lanes => %(lanes)s::text[], p_waiter_id => %(waiter_id)s::text, p_wait_ms =>
+            %(wait_ms)s::bigint)"""
+    return Call(
+        "ff_wait_for_work",
+        sql,
+        {"lanes": list(lanes), "waiter_id": waiter_id, "wait_ms": wait_ms},
+        rows.WorkWait,
+        True,
+    )
+
+
+def why(execution_id: str) -> Call[rows.Explanation]:
+    sql = """
+        select * from flowfabric.ff_why(p_execution_id => %(execution_id)s::text)"""
+    return Call("ff_why", sql, {"execution_id": execution_id}, rows.Explanation, True)

@@ -60,9 +60,9 @@ class Call(Generic[T]):
     """Whether the call may be sent again when its answer was lost."""
 
 
-def json_param(value: JsonObject | None) -> Jsonb | None:
+def json_param(value: JsonObject | str | None) -> Jsonb | None:
     """A JSON parameter; None stays NULL."""
-    return None if value is None else Jsonb(value if isinstance(value, dict | list) else dict(value))
+    return None if value is None else Jsonb(value if isinstance(value, str | dict) else dict(value))
 
 
 def _pause_before_repeat(

@@ -9,7 +9,7 @@ from typing import Literal, TypedDict, cast
 from uuid import UUID
 
 from flowfabric_client.errors import CorruptValueError, HandleFromOtherBackendError
-from flowfabric_client.rows import Claim, Reclaim
+from flowfabric_client.rows import Claim, ClaimedExecution, Reclaim, ReclaimedExecution
 
 HandleKind = Literal["fresh", "resumed", "reclaimed", "suspended"]
 
@@ -47,7 +47,7 @@ class Handle:
     kind: HandleKind
 
     @classmethod
-    def of(cls, claim: Claim | Reclaim) -> Handle:
+    def of(cls, claim: Claim | Reclaim | ClaimedExecution | ReclaimedExecution) -> Handle:
         """The handle of a claim that succeeded; a reclaim at its cap has none and raises ValueError."""
         if (
             claim.lease_id is None
@@ -57,7 +57,7 @@ class Handle:
             or claim.lease_ttl_ms is None
             or claim.worker_instance_id is None
         ):
-            raise ValueError(f"{claim.execution_id} was not claimed: {claim.outcome}")
+            raise ValueError(f"{claim.execution_id} was not claimed")
         return cls(
             claim.execution_id,
             claim.attempt_index,

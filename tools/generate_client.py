@@ -13,6 +13,7 @@ What a catalogue cannot know (which fields may be NULL, which calls may be repea
 from __future__ import annotations
 
 import argparse
+import keyword
 import re
 import subprocess
 import sys
@@ -33,18 +34,40 @@ NULLABLE: dict[str, frozenset[str]] = {
     name: frozenset(fields.split())
     for name, fields in {
         "ff_admission": "retry_after_ms",
+        "ff_appended_frame": "summary_version",
+        "ff_applied_edge": "group_state child_public_state",
         "ff_attempt_listing": """
             suspended_at_ms resumed_at_ms ended_at_ms failure_reason failure_category
             retry_reason reclaim_reason replay_reason replay_requested_by
             previous_attempt_index replayed_from_attempt_index stream_closed_at_ms
             stream_closed_reason frame_count""",
+        "ff_backlog_drain": "flow_id",
+        "ff_budget_dimension": "hard_limit soft_limit",
+        "ff_budget_status": """
+            reset_interval_ms last_breach_at_ms last_breach_dim last_reset_at_ms
+            next_reset_at_ms""",
         "ff_cancellation": "cancelled_from",
         "ff_capability_flag": "note",
+        "ff_claimed_execution": """
+            payload payload_encoding policy flow_id deadline_at_ms attempt_timeout_at_ms""",
+        "ff_dependency_dispatch": "flow_id",
+        "ff_edge_group_listing": "k on_satisfied satisfied_at_ms impossible_at_ms",
+        "ff_edge_resolution": "group_state",
+        "ff_edge_snapshot": "data_passing_ref resolved_outcome applied_at_ms resolved_at_ms",
+        "ff_event": """
+            more stream event_id partition_key occurred_at_ms namespace instance_tag
+            execution_id flow_id event_type outcome lane_id attempt_index attempt_id lease_id
+            lease_epoch old_lease_epoch worker_id worker_instance_id reason signal_id
+            signal_name waitpoint_id source_type source_identity effect details""",
+        "ff_event_stream_lag": """
+            newest_occurred_at_ms oldest_running_xact oldest_running_pid
+            oldest_running_since_ms""",
+        "ff_event_wait": "until_ms",
         "ff_execution_context": "payload_encoding policy",
         "ff_execution_info": """
             started_at_ms terminal_at_ms current_attempt_index flow_id blocking_detail
             failure_reason cancellation_reason cancelled_by""",
-        "ff_execution_item": "code sqlstate detail public_state",
+        "ff_execution_item": "execution_id code sqlstate detail public_state",
         "ff_execution_listing": "flow_id",
         "ff_execution_outcome": "public_state",
         "ff_execution_result": "result result_encoding",
@@ -52,38 +75,96 @@ NULLABLE: dict[str, frozenset[str]] = {
             flow_id creator_identity quota_policy_id blocking_detail started_at_ms
             terminal_at_ms delay_until_ms deadline_at_ms attempt_timeout_at_ms
             current_attempt_id current_attempt_index lease_id worker_id worker_instance_id
-            lease_acquired_at_ms lease_expires_at_ms lease_last_renewed_at_ms
-            lease_is_expired lease_expired_at_ms lease_revoked_at_ms lease_revoke_reason
-            current_suspension_id current_waitpoint_id progress_pct progress_message
-            progress_updated_at_ms failure_reason cancellation_reason cancelled_by
-            last_capability_mismatch_at_ms""",
+            lease_acquired_at_ms lease_expires_at_ms lease_last_renewed_at_ms lease_is_expired
+            lease_expired_at_ms lease_revoked_at_ms lease_revoke_reason current_suspension_id
+            current_waitpoint_id progress_pct progress_message progress_updated_at_ms
+            failure_reason cancellation_reason cancelled_by last_capability_mismatch_at_ms""",
         "ff_expiry": "expired_from public_state",
         "ff_expiry_mark": "reason",
+        "ff_explanation": "public_state since_ms until_ms what_to_do detail",
         "ff_failure": "delay_until_ms next_attempt_index",
         "ff_failure_item": "code sqlstate detail public_state delay_until_ms next_attempt_index",
+        "ff_flow_cancellation": "cancel_reason",
+        "ff_flow_snapshot": "cancelled_at_ms terminal_at_ms cancel_reason cancellation_policy",
         "ff_grant": "grant_key grant_id expires_at_ms",
         "ff_invariant_finding": "execution_id",
+        "ff_key_rotation": "previous_kid",
+        "ff_key_seeding": "same_secret",
+        "ff_kid_listing": "expires_at_ms",
+        "ff_lane_listing": "state_changed_at_ms state_reason",
+        "ff_lane_state_change": "previous_state",
         "ff_lease_history_row": """
             lease_id lease_epoch old_lease_epoch attempt_index attempt_id worker_id
             worker_instance_id reason""",
+        "ff_observed_signal": """
+            signal_category source_type source_identity correlation_id payload
+            payload_encoding""",
+        "ff_queue_stat": "oldest_eligible_created_at_ms",
         "ff_reclaim": """
             lease_id lease_epoch lease_expires_at_ms lease_renewal_deadline_ms attempt_id
             attempt_index attempt_type worker_instance_id lease_ttl_ms handle_kind""",
+        "ff_reclaimed_execution": """
+            lease_id lease_epoch lease_expires_at_ms lease_renewal_deadline_ms attempt_id
+            attempt_index attempt_type handle_kind worker_instance_id lease_ttl_ms payload
+            payload_encoding tags policy flow_id started_at_ms deadline_at_ms
+            attempt_timeout_at_ms""",
         "ff_renewal_item": "code sqlstate detail lease_expires_at_ms lease_renewal_deadline_ms lease_epoch",
+        "ff_reservation": """
+            reservation_key dimensions amounts dimension current_usage reserved_usage
+            limit_value action""",
+        "ff_resumption": "delay_until_ms",
         "ff_revocation": "reason lease_id lease_epoch",
+        "ff_scanner_failure_listing": "skip_until_ms last_error",
+        "ff_scanner_listing": """
+            last_run_at_ms last_duration_ms last_processed last_skipped last_errors last_error
+            overdue_ms""",
+        "ff_scanner_run": "processed skipped errors more duration_ms last_error",
         "ff_setting_change": "previous_value",
+        "ff_sibling_dispatch": "flow_id downstream_execution_id",
+        "ff_signal_delivery": "effect",
         "ff_state_outcome": "public_state",
+        "ff_stream_entry": """
+            entry_id frame_type frame_ts_ms payload encoding source mode correlation_id
+            summary_version ttl_ms closed_at_ms closed_reason""",
+        "ff_stream_snapshot": """
+            attempt_id closed_at_ms closed_reason last_entry_id last_frame_at_ms expires_at_ms
+            ema_rate_hz maxlen_applied_last""",
+        "ff_submitted_member": "public_state",
+        "ff_suspended_waitpoint": "suspension_id ordinal waitpoint_id waitpoint_key waitpoint_token",
+        "ff_suspension_listing": "timeout_at_ms",
+        "ff_usage_report": "dimension current_usage limit_value action",
+        "ff_waitpoint_listing": "activated_at_ms expires_at_ms next_cursor",
+        "ff_work_wait": "until_ms",
+        "ff_worker_heartbeat": "next_expiry_ms draining drain_reason",
+        "ff_worker_listing": "drain_reason",
     }.items()
 }
 
-# Functions that return no row for something unknown, and never more than one.
-POINT_READS = frozenset({"ff_describe_execution", "ff_read_execution_info", "ff_get_execution_result"})
+# Functions that return no row when there is nothing to tell, and never more than one.
+POINT_READS = frozenset(
+    {
+        "ff_describe_edge",
+        "ff_describe_execution",
+        "ff_describe_flow",
+        "ff_dispatch_dependencies",
+        "ff_dispatch_sibling_cancels",
+        "ff_drain_cancel_backlog",
+        "ff_get_execution_result",
+        "ff_get_quota_policy",
+        "ff_read_execution_info",
+        "ff_read_flow_summary",
+        "ff_read_summary",
+        "ff_read_waitpoint_token",
+        "ff_stream_status",
+    }
+)
 
 # Scalar functions that answer NULL for something unknown.
 NULLABLE_SCALARS = frozenset(
     {
         "ff_get_execution_namespace",
         "ff_get_execution_tag",
+        "ff_get_flow_tag",
         "ff_read_execution_state",
         "ff_resolve_execution_flow_id",
     }
@@ -93,33 +174,113 @@ NULLABLE_SCALARS = frozenset(
 # the client recognises its own earlier success. What is stable only reads, and is always repeatable.
 REPEATABLE = frozenset(
     {
+        "ff_read_waitpoint_token",
+        "ff_list_pending_waitpoints",
+        "ff_seed_waitpoint_hmac_secret",
+        "ff_rotate_waitpoint_hmac_secret",
+        "ff_record_signal_auth_failure",
+        "ff_deliver_approval_signal",
+        "ff_ack_cancel_member",
         "ff_boot_check",
         "ff_cancel_execution",
+        "ff_close_waitpoint",
+        "ff_commit_event_cursor",
         "ff_complete_execution",
+        "ff_create_budget",
+        "ff_create_flow",
+        "ff_create_quota_policy",
         "ff_describe_execution",
+        "ff_dispatch_dependencies",
+        "ff_dispatch_sibling_cancels",
+        "ff_doctor",
+        "ff_drain_cancel_backlog",
+        "ff_drain_worker",
+        "ff_due_scanners",
+        "ff_event_lag",
+        "ff_event_position",
         "ff_expire_execution",
+        "ff_expire_suspension",
         "ff_fail_execution",
+        "ff_get_budget_status",
+        "ff_get_budget_usage",
+        "ff_get_quota_policy",
+        "ff_heartbeat_worker",
+        "ff_initialize",
+        "ff_list_expired_leases",
+        "ff_list_scanners",
+        "ff_list_worker_leases",
+        "ff_list_workers",
         "ff_mark_lease_expired_if_due",
+        "ff_mark_worker_dead",
+        "ff_metrics",
         "ff_mint_execution_id",
         "ff_mint_solo_execution_id",
         "ff_now_ms",
+        "ff_observe_signals",
         "ff_ping",
+        "ff_project_flow_summaries",
+        "ff_project_flow_summary",
         "ff_promote_delayed",
         "ff_promote_due",
+        "ff_prune_events",
+        "ff_queue_stats",
+        "ff_read_attempt_stream",
+        "ff_read_events",
+        "ff_read_flow_summary",
+        "ff_reconcile_dependencies",
+        "ff_reconcile_quota",
+        "ff_reconcile_sibling_cancel_group",
+        "ff_reconcile_sibling_cancels",
+        "ff_register_lane",
+        "ff_register_worker",
+        "ff_release_admission",
+        "ff_release_reservation",
         "ff_renew_lease",
         "ff_renew_leases",
         "ff_scan_attempt_timeouts",
+        "ff_scan_budget_resets",
+        "ff_scan_claim_floors",
+        "ff_scan_eligible",
+        "ff_scan_event_notify",
         "ff_scan_execution_deadlines",
         "ff_scan_expired_leases",
+        "ff_scan_pending_waitpoint_expiry",
+        "ff_scan_stream_ttl",
+        "ff_scan_suspension_timeouts",
+        "ff_scan_unblock",
         "ff_set_execution_tags",
+        "ff_set_flow_tags",
+        "ff_set_lane_state",
         "ff_set_partition_count",
+        "ff_set_scanner",
         "ff_set_setting",
+        "ff_settle_reservation",
+        "ff_sweep_dedup",
         "ff_sweep_expired_grants",
+        "ff_sweep_workers",
+        "ff_tick",
         "ff_trim_retention",
+        "ff_wait_for_events",
+        "ff_wait_for_work",
+        "ff_why",
     }
 )
 # Repeatable only with something that makes the repeat a duplicate.
-REPEATABLE_IF = {"ff_create_execution": "execution_id is not None or idempotency_key is not None"}
+REPEATABLE_IF = {
+    "ff_buffer_signal_for_pending_waitpoint": "signal_id is not None or idempotency_key is not None",
+    "ff_create_execution": "execution_id is not None or idempotency_key is not None",
+    "ff_deliver_signal": "signal_id is not None or idempotency_key is not None",
+    "ff_record_spend": "idempotency_key is not None",
+    "ff_report_usage_and_check": "dedup_key is not None",
+    "ff_reserve_budget": "reservation_key is not None",
+    "ff_suspend_execution": "idempotency_key is not None",
+}
+
+# JSON parameters that may also be a bare string, such as the condition "OperatorOnly".
+JSON_TEXTS = frozenset({"resume_condition"})
+
+# Fields that let their holder act: they are left out when a row is printed or logged.
+SECRETS = frozenset({"grant_key", "waitpoint_token"})
 
 SCALARS = {
     "boolean": "bool",
@@ -131,21 +292,27 @@ SCALARS = {
     "smallint": "int",
     "text": "str",
     "uuid": "UUID",
+    "void": "None",
+    "xid8": "int",
 }
 
 
 @dataclass(frozen=True)
 class Parameter:
-    name: str
+    sql_name: str
     sql_type: str
     default: str | None
     """The default as Python writes it; None if the parameter is required."""
 
     @property
+    def name(self) -> str:
+        return f"{self.sql_name}_" if keyword.iskeyword(self.sql_name) else self.sql_name
+
+    @property
     def annotation(self) -> str:
         element = self.sql_type.removesuffix("[]")
         if element == self.sql_type:
-            kind = SCALARS[element]
+            kind = SCALARS[element] + (" | str" if self.sql_name in JSON_TEXTS else "")
         else:
             # A set of names has no gaps; in a batch a NULL element stands for the default.
             gap = "" if self.default == "()" else " | None"
@@ -201,17 +368,18 @@ class Function:
         return ", ".join(p.name if p.default is None else f"{p.name}={p.name}" for p in self.parameters)
 
     def docstring(self, indent: str) -> str:
-        lines = textwrap.wrap(self.summary, 110 - len(indent) - 3)
-        if self.raises:
-            lines += [
-                "",
-                *textwrap.wrap(f"Raises: {self.raises}", 110 - len(indent), subsequent_indent="    "),
-            ]
-        if len(lines) == 1:
-            return f'{indent}"""{lines[0]}"""'
-        return "\n".join(
-            [f'{indent}"""{lines[0]}', *(f"{indent}{line}".rstrip() for line in lines[1:]), f'{indent}"""']
-        )
+        return docstring(self.summary, indent, f"Raises: {self.raises}" if self.raises else "")
+
+
+def docstring(summary: str, indent: str, rest: str = "") -> str:
+    # One line holds six quotes besides the text.
+    lines = textwrap.wrap(summary, 110 - len(indent) - 6)
+    if rest:
+        lines += ["", *textwrap.wrap(rest, 110 - len(indent), subsequent_indent="    ")]
+    if len(lines) == 1:
+        return f'{indent}"""{lines[0]}"""'
+    rest_of_lines = (f"{indent}{line}".rstrip() for line in lines[1:])
+    return "\n".join([f'{indent}"""{lines[0]}', *rest_of_lines, f'{indent}"""'])
 
 
 def class_name(type_name: str) -> str:
@@ -224,6 +392,8 @@ def python_default(expression: str) -> str:
         return "None"
     if literal == "'{}'":
         return "()" if expression.endswith("[]") else "EMPTY_OBJECT"
+    if expression.endswith("::bytea"):
+        return repr(bytes.fromhex(literal[3:-1]))
     if literal in ("true", "false"):
         return literal.capitalize()
     if literal.startswith("'"):
@@ -346,7 +516,8 @@ class Catalogue:
         parts = [
             f'"""Rows: a frozen dataclass per result, with the field names of its SQL type.\n\n{NOTE}\n"""',
             "from __future__ import annotations",
-            "from dataclasses import dataclass\nfrom typing import Any, Literal\nfrom uuid import UUID",
+            "from dataclasses import dataclass, field",
+            "from typing import Any, Literal\nfrom uuid import UUID",
         ]
         for name, labels in self.enums.items():
             words = ", ".join(f'"{label}"' for label in labels)
@@ -360,11 +531,12 @@ class Catalogue:
                 )
             body = "\n".join(
                 f"    {field}: {self._value_type(sql_type)}{' | None' if field in nullable else ''}"
+                + (" = field(repr=False)" if field in SECRETS else "")
                 for field, sql_type in fields
             )
             parts.append(
                 f"@dataclass(frozen=True, slots=True)\nclass {class_name(name)}:\n"
-                f'    """{self.row_comments[name]}"""\n\n{body}'
+                f"{docstring(self.row_comments[name], ' ' * 4)}\n\n{body}"
             )
         return "\n\n\n".join(parts) + "\n"
 
@@ -377,7 +549,7 @@ class Catalogue:
             "from flowfabric_client._session import EMPTY_OBJECT, Call, JsonObject, json_param",
         ]
         for f in self.functions:
-            bindings = ", ".join(f"p_{p.name} => %({p.name})s::{p.sql_type}" for p in f.parameters)
+            bindings = ", ".join(f"p_{p.sql_name} => %({p.sql_name})s::{p.sql_type}" for p in f.parameters)
             sql = f"{'select * from' if f.is_row else 'select'} flowfabric.{f.name}({bindings})"
             if len(sql) > 95:
                 lines = textwrap.wrap(bindings, 90, break_long_words=False, break_on_hyphens=False)
@@ -387,7 +559,7 @@ class Catalogue:
             # A scalar that may be NULL is still one value.
             if not f.is_row and f.name in NULLABLE_SCALARS:
                 result += " | None"
-            params = ", ".join(f'"{p.name}": {p.value}' for p in f.parameters)
+            params = ", ".join(f'"{p.sql_name}": {p.value}' for p in f.parameters)
             parts.append(
                 f"def {f.method}({f.signature()}) -> Call[{result}]:\n"
                 f'    sql = """\n        {sql}"""\n'
@@ -416,7 +588,8 @@ class Catalogue:
             returns = re.sub(rf"\b{f.result}\b", f"rows.{f.result}", f.returns) if f.is_row else f.returns
             methods.append(
                 f"    {prefix} {f.method}({f.signature('self')}) -> {returns}:\n{f.docstring(' ' * 8)}\n"
-                f"        return {wait}self.{f.fetch}(_calls.{f.method}({f.arguments}))"
+                f"        {'' if f.returns == 'None' else 'return '}"
+                f"{wait}self.{f.fetch}(_calls.{f.method}({f.arguments}))"
             )
         return "\n\n\n".join([*parts, "\n\n".join(methods)]) + "\n"
 

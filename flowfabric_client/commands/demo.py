@@ -78,7 +78,7 @@ def _run(client: Client, console: Console, summary: Summary) -> None:
         policies=[{"retry_policy": {"max_retries": 1, "backoff": {"type": "fixed", "delay_ms": 50}}}]
         * EXECUTIONS,
     )
-    ids = [item.execution_id for item in created]
+    ids = [item.execution_id for item in created if item.execution_id is not None]
 
     console.print("[bold]4[/]  Worker [cyan]ada[/] claims the first one and stalls; the lease runs out")
     stalled = _claim(client, "ada", ids[0])

@@ -25,7 +25,8 @@ begin
             current_setting('server_version');
     end if;
     if current_setting('server_encoding') <> 'UTF8' then
-        raise exception 'FlowFabric needs a database in UTF8; this one is in %.', current_setting('server_encoding');
+        raise exception 'FlowFabric needs a database in UTF8; this one is in %.',
+            current_setting('server_encoding');
     end if;
     if exists (
         select from pg_catalog.pg_namespace as n
@@ -42,7 +43,7 @@ begin
         select from pg_catalog.pg_namespace as n
         where n.nspname = 'flowfabric' and pg_catalog.pg_get_userbyid(n.nspowner) <> current_user
     ) then
-        raise exception 'Schema flowfabric belongs to another role: install as that role, or drop the schema first.';
+        raise exception 'Schema flowfabric belongs to another role: install as that role, or drop it first.';
     end if;
 end;
 $$;

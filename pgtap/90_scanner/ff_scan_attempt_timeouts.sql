@@ -112,6 +112,8 @@ insert into flowfabric.ff_edge (
 values (
     86, :'flow', '00000000-0000-4000-8000-0000000000ed', right(ff_tap.id(10), 36)::uuid,
     right(ff_tap.id(11), 36)::uuid, 'unsatisfied', 11500, 11500);
+insert into flowfabric.ff_edge_group (partition_key, flow_id, downstream_eid, policy_kind, n, created_at_ms)
+values (86, :'flow', right(ff_tap.id(11), 36)::uuid, 'all_of', 1, 11500);
 select ff_tap.freeze_time(12000);
 select results_eq('execute scan(50)', 'values (1, 0, 0, false)', 'a member of a flow is timed out like any other');
 select is(
