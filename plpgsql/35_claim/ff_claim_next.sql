@@ -1,0 +1,490 @@
+-- ff_claim_next: claim the best executions that this worker may run, and return everything needed to run them.
+--
+-- Fence:  none; ends in new leases.
+-- Locks:  the ff_exec_core rows that it takes, SKIP LOCKED; ff_quota_policy rows of the first page, ascending, which is
+--         the only place where it ever waits; ff_lane_floor rows, SKIP LOCKED.
+-- Writes: per claim ff_exec_core, ff_attempt and ff_lease_event; the pending lineage in ff_exec_note; quota admissions;
+--         blocked executions; promoted delayed executions; ff_lane_floor. Deletes expired grants of what it claims.
+-- Raises: invalid_input, invalid_capabilities. Having no work is an empty answer.
+-- Retry:  not safe: a repeat claims more. A worker that lost the answer finds its leases with ff_list_worker_leases.
+--
+-- Run it in READ COMMITTED and in a transaction of its own: quota policies are held until its commit. How work is found
+-- and admitted is told in _moves.sql. An empty answer means: nothing admissible that nobody else holds right now.
+--
+-- One execution from one lane, for a worker without capabilities, is what most calls ask for; they take a quick way of
+-- plain statements and scalars, 0.8 times as long as the set-based way for one row. It ends where anything is out of
+-- the ordinary, and then the other way begins from the start; a row that was locked by then stays locked for it. A test
+-- holds the rows of both, and of the moves in 20_lease, equal.
+--
+-- The planner settings: 15_batch/_moves.sql.
+create or replace function flowfabric.ff_claim_next(
+    p_lanes text[],
+    p_worker_id text,
+    p_worker_instance_id text,
+    p_capabilities text[] default '{}',
+    p_max integer default 1,
+    p_lease_ttl_ms bigint default 30000,
+    p_namespace text default null,
+    p_lane_order text default 'fair',
+    p_include_resumed boolean default true,
+    p_promote_due boolean default true,
+    p_with_payload boolean default true,
+    p_partition_key smallint default null
+)
+returns setof flowfabric.ff_claimed_execution
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    c_fn constant text := 'ff_claim_next';
+    v_claim flowfabric.ff_claimed_execution;
+    v_next record;
+begin
+    -- All in one IF, and only then which one (HOTPATH 2.7).
+    if (cardinality(p_lanes) = 1 and flowfabric._ff_is_lane_id(p_lanes[1]) and flowfabric._ff_is_name(p_worker_id)
+        and flowfabric._ff_is_name(p_worker_instance_id) and p_max between 1 and 100
+        and p_lease_ttl_ms between 1 and 86400000 and p_namespace is null
+        and p_lane_order in ('fair', 'strict', 'global') and p_partition_key is null
+        and num_nulls(p_include_resumed, p_promote_due, p_with_payload) = 0) is not true
+    then
+        perform flowfabric._ff_check_next_args(
+            p_lanes, p_worker_id, p_worker_instance_id, p_max, p_namespace, p_lane_order,
+            array[p_include_resumed, p_promote_due, p_with_payload],
+            array['include_resumed', 'promote_due', 'with_payload'], p_partition_key, c_fn);
+        perform flowfabric._ff_check_lease_ttl(p_lease_ttl_ms, c_fn);
+    elsif p_max = 1 and cardinality(p_capabilities) = 0 and p_include_resumed and p_promote_due then
+        v_claim := flowfabric._ff_claim_head(
+            p_lanes[1], p_worker_id, p_worker_instance_id, p_lease_ttl_ms, p_with_payload);
+        if v_claim.execution_id is not null then
+            return next v_claim;
+            return;
+        end if;
+    end if;
+
+    v_next := flowfabric._ff_take_next(
+        p_lanes, p_worker_instance_id, flowfabric._ff_normalize_capabilities(p_capabilities, 'worker', c_fn), p_max,
+        p_namespace, p_lane_order, p_include_resumed, p_promote_due, p_partition_key);
+    if cardinality(v_next.taken) > 0 then
+        return query
+        select c.*
+        from flowfabric._ff_claim_taken(
+            v_next.taken, p_worker_id, p_worker_instance_id, p_lease_ttl_ms, p_with_payload, v_next.uses_floors,
+            v_next.now_ms) as c;
+    end if;
+    if v_next.promoted is not null then
+        perform flowfabric._ff_wake_promoted(v_next.promoted, v_next.taken);
+    end if;
+end;
+$$;
+
+comment on function flowfabric.ff_claim_next(
+    text[], text, text, text[], integer, bigint, text, text, boolean, boolean, boolean, smallint) is
+'Claims the next executions of some lanes for a worker, by priority and age, as its capabilities and limits allow.';
+
+grant execute on function flowfabric.ff_claim_next(
+    text[], text, text, text[], integer, bigint, text, text, boolean, boolean, boolean, smallint)
+to flowfabric_worker;
+
+-- The quick way. Answers NULL when there is more to it than claiming the first attempt of the head of the queue:
+-- something to promote, a floor to check, a quota or budget, a retry, a resumed attempt, a grant; or nothing at all.
+create or replace function flowfabric._ff_claim_head(
+    p_lane_id text,
+    p_worker_id text,
+    p_worker_instance_id text,
+    p_lease_ttl_ms bigint,
+    p_with_payload boolean
+)
+returns flowfabric.ff_claimed_execution
+language plpgsql volatile
+as $$
+declare
+    v_now_ms bigint := flowfabric.ff_now_ms();
+    v_is_ordinary boolean;
+    v_emits_lease_event boolean;
+    v_has_waiters boolean;
+    v_event_epoch smallint;
+    v_row_id tid;
+    v_partition_key smallint;
+    v_execution_id uuid;
+    v_priority integer;
+    v_attempt_index integer;
+    v_lease_epoch bigint;
+    v_namespace text;
+    v_kind text;
+    v_flow_id uuid;
+    v_instance_tag text;
+    v_created_at_ms bigint;
+    v_started_at_ms bigint;
+    v_deadline_at_ms bigint;
+    v_timeout_at_ms bigint;
+    v_has_floor boolean;
+    v_lease_id uuid;
+    v_attempt_id uuid;
+    v_payload bytea;
+    v_encoding text;
+    v_tags jsonb;
+    v_policy jsonb;
+begin
+    select
+        l.lane_state in ('active', 'draining')
+        and s.recheck_ms > 0
+        and not exists (
+            select from flowfabric.ff_lane_floor as f
+            where f.lane_id = l.lane_id and f.capability_set_id = 1 and f.checked_at_ms <= v_now_ms - s.recheck_ms)
+        and not exists (
+            select from flowfabric.ff_exec_core as e
+            where e.eligibility_state = 'not_eligible_until_time' and e.lane_id = l.lane_id
+                and e.delay_until_ms <= v_now_ms),
+        (select x.value from flowfabric.ff_setting as x where x.name = 'lease_events') is distinct from 0,
+        exists (select from flowfabric.ff_waiter), c.event_epoch
+    into v_is_ordinary, v_emits_lease_event, v_has_waiters, v_event_epoch
+    from flowfabric.ff_lane_registry as l
+    cross join flowfabric.ff_partition_config as c
+    cross join (
+        select coalesce(
+            (select x.value from flowfabric.ff_setting as x where x.name = 'claim_floor_recheck_ms'),
+            (select k.default_value from flowfabric._ff_known_settings() as k where k.name = 'claim_floor_recheck_ms')
+        ) as recheck_ms
+        offset 0
+    ) as s
+    where l.lane_id = p_lane_id;
+    if v_is_ordinary is not true then
+        return null;
+    end if;
+
+    -- As _ff_lock_head.
+    select
+        h.row_id, h.partition_key, h.execution_id, h.priority, h.total_attempt_count, h.current_lease_epoch + 1,
+        h.namespace, h.execution_kind, h.flow_id, h.instance_tag, h.created_at_ms,
+        coalesce(h.started_at_ms, v_now_ms), h.deadline_at_ms, v_now_ms + nullif(h.attempt_timeout_ms, 0), r.has_floor,
+        h.attempt_state = 'pending_first_attempt' and num_nonnulls(h.quota_policy_id, h.budget_ids) = 0
+    into
+        v_row_id, v_partition_key, v_execution_id, v_priority, v_attempt_index, v_lease_epoch, v_namespace, v_kind,
+        v_flow_id, v_instance_tag, v_created_at_ms, v_started_at_ms, v_deadline_at_ms, v_timeout_at_ms, v_has_floor,
+        v_is_ordinary
+    from flowfabric._ff_queue_regions(p_lane_id, 1, true) as r
+    cross join lateral (
+        select
+            e.ctid as row_id, e.partition_key, e.execution_id, e.priority, e.total_attempt_count,
+            e.current_lease_epoch, e.namespace, e.execution_kind, e.flow_id, e.instance_tag, e.created_at_ms,
+            e.started_at_ms, e.deadline_at_ms, e.attempt_timeout_ms, e.attempt_state, e.quota_policy_id, e.budget_ids
+        from flowfabric.ff_exec_core as e
+        where e.eligibility_state = 'eligible_now' and e.lane_id = p_lane_id and e.capability_set_id = 1
+            and e.priority <= r.highest and e.priority >= r.lowest and e.created_at_ms >= r.from_ms
+            and (
+                (
+                    select g.expires_at_ms
+                    from flowfabric.ff_claim_grant as g
+                    where g.partition_key = e.partition_key and g.execution_id = e.execution_id
+                ) >= v_now_ms) is not true
+        order by e.priority desc, e.created_at_ms, e.execution_id
+        limit 1
+        for no key update of e skip locked
+    ) as h
+    limit 1;
+    if v_is_ordinary is not true then
+        return null;
+    end if;
+
+    v_lease_id := gen_random_uuid();
+    v_attempt_id := gen_random_uuid();
+    -- The columns of _ff_issue_lease that can differ: an eligible row has no delay, block or mark of a lost lease.
+    update flowfabric.ff_exec_core as e
+    set lifecycle_phase = 'active',
+        ownership_state = 'leased',
+        eligibility_state = 'not_applicable',
+        blocking_reason = 'none',
+        attempt_state = 'running_attempt',
+        total_attempt_count = v_attempt_index + 1,
+        current_attempt_id = v_attempt_id,
+        current_lease_id = v_lease_id,
+        current_lease_epoch = v_lease_epoch,
+        current_worker_id = p_worker_id,
+        current_worker_instance_id = p_worker_instance_id,
+        lease_acquired_at_ms = v_now_ms,
+        lease_last_renewed_at_ms = v_now_ms,
+        lease_expires_at_ms = v_now_ms + p_lease_ttl_ms,
+        started_at_ms = v_started_at_ms,
+        attempt_timeout_at_ms = v_timeout_at_ms,
+        last_transition_at_ms = v_now_ms,
+        last_mutation_at_ms = v_now_ms
+    where e.ctid = v_row_id
+        and not exists (
+            select from flowfabric.ff_claim_grant as g
+            where g.partition_key = v_partition_key and g.execution_id = v_execution_id);
+    if not found then
+        return null;
+    end if;
+    insert into flowfabric.ff_attempt (
+        partition_key, execution_id, attempt_index, attempt_type, attempt_state, attempt_id, lease_id, lease_epoch,
+        worker_id, worker_instance_id, created_at_ms, started_at_ms)
+    values (
+        v_partition_key, v_execution_id, v_attempt_index, 'initial', 'started', v_attempt_id, v_lease_id, v_lease_epoch,
+        p_worker_id, p_worker_instance_id, v_now_ms, v_now_ms);
+    if v_emits_lease_event then
+        insert into flowfabric.ff_lease_event (
+            partition_key, epoch, occurred_at_ms, namespace, instance_tag, execution_id, event_type, lease_id,
+            lease_epoch, attempt_index, attempt_id, worker_id, worker_instance_id, reason)
+        values (
+            v_partition_key, v_event_epoch, v_now_ms, v_namespace, v_instance_tag, v_execution_id, 'acquired',
+            v_lease_id, v_lease_epoch, v_attempt_index, v_attempt_id, p_worker_id, p_worker_instance_id, 'claim_next');
+    end if;
+    select case when p_with_payload then p.payload end, p.payload_encoding, p.tags, p.policy
+    into v_payload, v_encoding, v_tags, v_policy
+    from flowfabric.ff_exec_payload as p
+    where p.partition_key = v_partition_key and p.execution_id = v_execution_id;
+    if not v_has_floor then
+        perform flowfabric._ff_create_floor(p_lane_id, 1, v_priority, v_now_ms);
+    end if;
+    if v_has_waiters then
+        perform flowfabric._ff_wake('ff_lease_event', '*');
+    end if;
+    return row(
+        flowfabric.ff_format_execution_id(v_partition_key, v_execution_id), p_lane_id, v_namespace, v_kind, v_priority,
+        v_lease_id, v_lease_epoch, v_now_ms + p_lease_ttl_ms, v_now_ms + p_lease_ttl_ms * 2 / 3, v_attempt_id,
+        v_attempt_index, 'initial', 'fresh', p_worker_instance_id, p_lease_ttl_ms, v_payload, v_encoding, v_tags,
+        v_policy, v_flow_id, '{}'::text[], v_created_at_ms, v_started_at_ms, v_deadline_at_ms, v_timeout_at_ms,
+        v_attempt_index + 1)::flowfabric.ff_claimed_execution;
+end;
+$$;
+comment on function flowfabric._ff_claim_head(text, text, text, bigint, boolean) is
+'Internal: claims the head of a lane if that is a plain first attempt; NULL leaves it to the general way.';
+
+-- Body F and Body R for all rows that were taken, in their order (spec 40, section 1.10): one statement writes the
+-- executions, the new attempts and the events and reads the answer. What only some rows need follows, if any needs it.
+create or replace function flowfabric._ff_claim_taken(
+    p_taken flowfabric.ff_claim_candidate[],
+    p_worker_id text,
+    p_worker_instance_id text,
+    p_lease_ttl_ms bigint,
+    p_with_payload boolean,
+    p_uses_floors boolean,
+    p_now_ms bigint
+)
+returns setof flowfabric.ff_claimed_execution
+language plpgsql volatile
+as $$
+declare
+    v_event_epoch smallint;
+    v_emits_lease_events boolean;
+    v_some_are_resumed boolean;
+    v_some_are_pending boolean;
+    v_some_have_grants boolean;
+    v_segment record;
+begin
+    select
+        c.event_epoch,
+        (select s.value from flowfabric.ff_setting as s where s.name = 'lease_events') is distinct from 0,
+        t.some_are_resumed, t.some_are_pending, t.some_have_grants
+    into v_event_epoch, v_emits_lease_events, v_some_are_resumed, v_some_are_pending, v_some_have_grants
+    from flowfabric.ff_partition_config as c
+    cross join (
+        select
+            bool_or(u.attempt_state = 'attempt_interrupted') as some_are_resumed,
+            bool_or(u.attempt_state in ('pending_retry_attempt', 'pending_replay_attempt')) as some_are_pending,
+            bool_or(u.has_grant) as some_have_grants
+        from unnest(p_taken) as u
+    ) as t;
+
+    return query
+    with item as materialized (
+        select
+            u.row_id, u.item_number, u.total_attempt_count, u.is_resumed, gen_random_uuid() as lease_id,
+            case when not u.is_resumed then gen_random_uuid() end as new_attempt_id,
+            coalesce(
+                a.attempt_type,
+                case u.attempt_state
+                    when 'pending_retry_attempt' then 'retry'::flowfabric.ff_attempt_type
+                    when 'pending_replay_attempt' then 'replay'
+                    else 'initial'
+                end) as attempt_type,
+            a.timeout_remaining_ms, n.pending_retry_reason, n.pending_replay_reason, n.pending_replay_requested_by,
+            n.pending_previous_attempt_index
+        from (
+            select t.*, t.attempt_state = 'attempt_interrupted' as is_resumed
+            from unnest(p_taken) with ordinality as t (
+                partition_key, execution_id, row_id, lane_id, capability_set_id, priority, total_attempt_count,
+                attempt_state, quota_policy_id, budget_ids, has_floor, has_grant, item_number)
+        ) as u
+        left join lateral (
+            select c.attempt_type, c.timeout_remaining_ms
+            from flowfabric.ff_attempt as c
+            where v_some_are_resumed and u.is_resumed
+                and c.partition_key = u.partition_key and c.execution_id = u.execution_id
+                and c.attempt_index = u.total_attempt_count - 1
+            offset 0
+        ) as a on true
+        left join lateral (
+            select
+                c.pending_retry_reason, c.pending_replay_reason, c.pending_replay_requested_by,
+                c.pending_previous_attempt_index
+            from flowfabric.ff_exec_note as c
+            where v_some_are_pending and u.attempt_state in ('pending_retry_attempt', 'pending_replay_attempt')
+                and c.partition_key = u.partition_key and c.execution_id = u.execution_id
+            offset 0
+        ) as n on true
+        -- Somebody may have issued one between the view of the queue and the lock.
+        where (
+            (
+                select g.expires_at_ms
+                from flowfabric.ff_claim_grant as g
+                where g.partition_key = u.partition_key and g.execution_id = u.execution_id
+            ) >= p_now_ms) is not true
+    ),
+    -- The columns of _ff_issue_lease that can differ: an eligible row has no delay, block or mark of a lost lease.
+    claimed as (
+        update flowfabric.ff_exec_core as e
+        set lifecycle_phase = 'active',
+            ownership_state = 'leased',
+            eligibility_state = 'not_applicable',
+            blocking_reason = 'none',
+            attempt_state = 'running_attempt',
+            total_attempt_count = e.total_attempt_count + (not i.is_resumed)::integer,
+            current_attempt_id = coalesce(i.new_attempt_id, e.current_attempt_id),
+            current_lease_id = i.lease_id,
+            current_lease_epoch = e.current_lease_epoch + 1,
+            current_worker_id = p_worker_id,
+            current_worker_instance_id = p_worker_instance_id,
+            lease_acquired_at_ms = p_now_ms,
+            lease_last_renewed_at_ms = p_now_ms,
+            lease_expires_at_ms = p_now_ms + p_lease_ttl_ms,
+            started_at_ms = coalesce(e.started_at_ms, p_now_ms),
+            attempt_timeout_at_ms = p_now_ms + nullif(coalesce(i.timeout_remaining_ms, e.attempt_timeout_ms), 0),
+            last_transition_at_ms = p_now_ms,
+            last_mutation_at_ms = p_now_ms
+        from item as i
+        where e.ctid = i.row_id
+        returning
+            i.item_number, i.is_resumed, i.attempt_type, i.pending_retry_reason, i.pending_replay_reason,
+            i.pending_replay_requested_by, i.pending_previous_attempt_index, e.partition_key, e.execution_id,
+            e.lane_id, e.namespace, e.execution_kind, e.priority, e.current_lease_id, e.current_lease_epoch,
+            e.current_attempt_id, e.total_attempt_count, e.capability_set_id, e.flow_id, e.instance_tag,
+            e.created_at_ms, e.started_at_ms, e.deadline_at_ms, e.attempt_timeout_at_ms
+    ),
+    started as (
+        insert into flowfabric.ff_attempt (
+            partition_key, execution_id, attempt_index, attempt_type, attempt_state, attempt_id, lease_id, lease_epoch,
+            worker_id, worker_instance_id, created_at_ms, started_at_ms, retry_reason, previous_attempt_index,
+            replay_reason, replay_requested_by, replayed_from_attempt_index)
+        select
+            c.partition_key, c.execution_id, c.total_attempt_count - 1, c.attempt_type, 'started',
+            c.current_attempt_id, c.current_lease_id, c.current_lease_epoch, p_worker_id, p_worker_instance_id,
+            p_now_ms, p_now_ms,
+            case c.attempt_type when 'retry' then c.pending_retry_reason end,
+            case c.attempt_type when 'retry' then c.pending_previous_attempt_index end,
+            case c.attempt_type when 'replay' then c.pending_replay_reason end,
+            case c.attempt_type when 'replay' then c.pending_replay_requested_by end,
+            case c.attempt_type when 'replay' then c.pending_previous_attempt_index end
+        from claimed as c
+        where not c.is_resumed
+    ),
+    acquired as (
+        insert into flowfabric.ff_lease_event (
+            partition_key, epoch, occurred_at_ms, namespace, instance_tag, execution_id, event_type, lease_id,
+            lease_epoch, attempt_index, attempt_id, worker_id, worker_instance_id, reason)
+        select
+            c.partition_key, v_event_epoch, p_now_ms, c.namespace, c.instance_tag, c.execution_id, 'acquired',
+            c.current_lease_id, c.current_lease_epoch, c.total_attempt_count - 1, c.current_attempt_id, p_worker_id,
+            p_worker_instance_id, 'claim_next'
+        from claimed as c
+        where v_emits_lease_events
+        order by c.item_number
+    )
+    select
+        flowfabric.ff_format_execution_id(c.partition_key, c.execution_id), c.lane_id, c.namespace, c.execution_kind,
+        c.priority, c.current_lease_id, c.current_lease_epoch, p_now_ms + p_lease_ttl_ms,
+        p_now_ms + p_lease_ttl_ms * 2 / 3, c.current_attempt_id, c.total_attempt_count - 1, c.attempt_type,
+        case when c.is_resumed then 'resumed' else 'fresh' end, p_worker_instance_id, p_lease_ttl_ms,
+        case when p_with_payload then p.payload end, p.payload_encoding, p.tags, p.policy, c.flow_id, s.tokens,
+        c.created_at_ms, c.started_at_ms, c.deadline_at_ms, c.attempt_timeout_at_ms, c.total_attempt_count
+    from claimed as c
+    cross join lateral (
+        select x.payload, x.payload_encoding, x.tags, x.policy
+        from flowfabric.ff_exec_payload as x
+        where x.partition_key = c.partition_key and x.execution_id = c.execution_id
+        offset 0
+    ) as p
+    cross join lateral (
+        select x.tokens
+        from flowfabric.ff_capability_set as x
+        where x.capability_set_id = c.capability_set_id
+        offset 0
+    ) as s
+    order by c.item_number;
+
+    if v_some_are_resumed then
+        update flowfabric.ff_attempt as a
+        set attempt_state = 'started',
+            resumed_at_ms = p_now_ms,
+            lease_id = k.lease_id,
+            lease_epoch = k.lease_epoch,
+            worker_id = p_worker_id,
+            worker_instance_id = p_worker_instance_id,
+            suspended_at_ms = null,
+            suspension_id = null,
+            timeout_remaining_ms = null
+        from flowfabric._ff_claimed_of(p_taken) as k
+        where k.attempt_state = 'attempt_interrupted'
+            and a.partition_key = k.partition_key and a.execution_id = k.execution_id
+            and a.attempt_index = k.attempt_index;
+    end if;
+    if v_some_are_pending then
+        update flowfabric.ff_exec_note as n
+        set pending_retry_reason = null,
+            pending_replay_reason = null,
+            pending_replay_requested_by = null,
+            pending_previous_attempt_index = null
+        from flowfabric._ff_claimed_of(p_taken) as k
+        where k.attempt_state in ('pending_retry_attempt', 'pending_replay_attempt')
+            and n.partition_key = k.partition_key and n.execution_id = k.execution_id;
+    end if;
+    if v_some_have_grants then
+        delete from flowfabric.ff_claim_grant as g
+        using flowfabric._ff_claimed_of(p_taken) as k
+        where g.partition_key = k.partition_key and g.execution_id = k.execution_id;
+    end if;
+    if p_uses_floors then
+        for v_segment in
+            select distinct u.lane_id, u.capability_set_id, u.priority
+            from unnest(p_taken) as u
+            where not u.has_floor
+        loop
+            perform flowfabric._ff_create_floor(
+                v_segment.lane_id, v_segment.capability_set_id, v_segment.priority, p_now_ms);
+        end loop;
+    end if;
+    perform flowfabric._ff_wake('ff_lease_event', '*');
+end;
+$$;
+comment on function flowfabric._ff_claim_taken(
+    flowfabric.ff_claim_candidate[], text, text, bigint, boolean, boolean, bigint) is
+'Internal: claims what was taken, all of it together, and returns it in order.';
+
+-- All that was taken, but for what somebody else was granted at the last moment.
+create or replace function flowfabric._ff_claimed_of(p_taken flowfabric.ff_claim_candidate[])
+returns table (
+    partition_key smallint,
+    execution_id uuid,
+    attempt_state flowfabric.ff_attempt_state,
+    attempt_index integer,
+    lease_id uuid,
+    lease_epoch bigint
+)
+language sql stable
+as $$
+    select
+        u.partition_key, u.execution_id, u.attempt_state, e.total_attempt_count - 1, e.current_lease_id,
+        e.current_lease_epoch
+    from unnest(p_taken) as u
+    cross join lateral (
+        select c.total_attempt_count, c.current_lease_id, c.current_lease_epoch
+        from flowfabric.ff_exec_core as c
+        where c.partition_key = u.partition_key and c.execution_id = u.execution_id and c.ownership_state = 'leased'
+        offset 0
+    ) as e
+$$;
+comment on function flowfabric._ff_claimed_of(flowfabric.ff_claim_candidate[]) is
+'Internal: the leases of what was taken, with the attempt state that each execution had before.';

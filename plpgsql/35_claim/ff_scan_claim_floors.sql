@@ -1,0 +1,63 @@
+-- ff_scan_claim_floors: keep the floors of the queue where they belong, and forget those that nobody needs.
+--
+-- Fence:  none.
+-- Locks:  each ff_lane_floor row, without waiting.
+-- Writes: ff_lane_floor.
+-- Raises: invalid_input.
+-- Retry:  safe, and from any number of callers at once.
+--
+-- Nothing depends on it: claims move the floors of busy lanes by themselves. While the setting claim_floor_recheck_ms
+-- is 0 floors are out of use, and this deletes them all.
+create or replace function flowfabric.ff_scan_claim_floors(p_limit integer default 200)
+returns flowfabric.ff_floor_scan
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set lock_timeout = '100ms'
+as $$
+declare
+    c_fn constant text := 'ff_scan_claim_floors';
+    c_forget_after_ms constant bigint := 3600000;
+    v_recheck_ms bigint := flowfabric._ff_setting_value('claim_floor_recheck_ms');
+    v_lag_ms bigint := flowfabric._ff_setting_value('claim_floor_lag_ms');
+    v_now_ms bigint := flowfabric.ff_now_ms();
+    v_due flowfabric.ff_lane_floor;
+    v_floor flowfabric.ff_lane_floor;
+    v_oldest_ms bigint;
+    v_scan flowfabric.ff_floor_scan := row(0, 0, 0, false, 0)::flowfabric.ff_floor_scan;
+begin
+    perform flowfabric._ff_check_scan_limit(p_limit, c_fn);
+    for v_due in
+        select f.*
+        from flowfabric.ff_lane_floor as f
+        where v_recheck_ms = 0 or f.checked_at_ms <= v_now_ms - v_recheck_ms
+        order by f.checked_at_ms, f.lane_id, f.capability_set_id, f.priority
+        limit case when v_recheck_ms > 0 then p_limit end
+    loop
+        select f.* into v_floor
+        from flowfabric.ff_lane_floor as f
+        where f.lane_id = v_due.lane_id and f.capability_set_id = v_due.capability_set_id
+            and f.priority = v_due.priority
+        for no key update skip locked;
+        if not found then
+            v_scan.skipped := v_scan.skipped + 1;
+            continue;
+        end if;
+        if v_recheck_ms > 0 then
+            v_oldest_ms := flowfabric._ff_move_floor(v_floor, v_lag_ms, v_now_ms);
+            v_scan.processed := v_scan.processed + 1;
+            continue when v_oldest_ms is not null or v_floor.raised_at_ms > v_now_ms - c_forget_after_ms;
+        end if;
+        delete from flowfabric.ff_lane_floor as f
+        where f.lane_id = v_floor.lane_id and f.capability_set_id = v_floor.capability_set_id
+            and f.priority = v_floor.priority;
+        v_scan.deleted := v_scan.deleted + 1;
+    end loop;
+    v_scan.more := v_recheck_ms > 0 and v_scan.processed >= p_limit;
+    return v_scan;
+end;
+$$;
+
+comment on function flowfabric.ff_scan_claim_floors(integer) is
+'Scanner: moves the claim floors that were not checked for a while, and deletes those of idle queue segments.';
+
+grant execute on function flowfabric.ff_scan_claim_floors(integer) to flowfabric_operator;

@@ -1,0 +1,91 @@
+"""A claim costs the same whatever waits, has finished or lies dead in the index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.claim.support import claim, create, fill, names
+from tests.conftest import Clock, Connect
+from tests.support.cluster import Connection
+
+CLAIM = "select c.* from flowfabric.ff_claim_next(%(lanes)s, 'w', 'w-1', %(capabilities)s, %(max)s) as c"
+
+
+def buffers(connection: Connection, **arguments: Any) -> int:
+    """How many pages a claim touches, those of everything that it calls included."""
+    parameters = {"lanes": ["default"], "capabilities": [], "max": 1, **arguments}
+    explained = connection.execute(f"explain (analyze, buffers, format json) {CLAIM}", parameters).fetchone()
+    assert explained is not None
+    node = explained[0][0]["Plan"]
+    return int(node["Shared Hit Blocks"] + node["Shared Read Blocks"] + node["Shared Dirtied Blocks"])
+
+
+def test_dead_entries_below_the_floor_are_not_read(connect: Connect, db: Connection, clock: Clock) -> None:
+    clock.freeze(100_000)
+    fill(db, 20_000)
+    snapshot = connect(autocommit=False)
+    snapshot.execute("set transaction isolation level repeatable read")
+    snapshot.execute("select 1")
+    db.execute(
+        "update flowfabric.ff_exec_core set lifecycle_phase = 'terminal', terminal_at_ms = 1,"
+        " eligibility_state = 'not_applicable', blocking_reason = 'none', terminal_outcome = 'success'"
+    )
+    clock.freeze(200_000)
+    create(db, *(str(n) for n in range(40)))
+    buffers(db)
+    without_floor = buffers(db)
+    clock.freeze(201_000)
+    buffers(db)
+    single = [buffers(db) for _ in range(10)]
+    batch = [buffers(db, max=2) for _ in range(5)]
+    merged = [buffers(db, lanes=["default", "other"], capabilities=["x"]) for _ in range(5)]
+    assert max(single) < 150 < without_floor
+    assert max(batch) < 300
+    assert max(merged) < 300
+    assert names(claim(db)) == ["28"]
+
+
+@pytest.mark.parametrize("analyzed", [0, 50])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"max": 100},
+        {"lanes": ["default", "other"], "max": 10},
+        {"capabilities": ["x"]},
+        {"namespace": "default"},
+    ],
+    ids=str,
+)
+def test_a_session_that_planned_its_claims_on_small_tables_reads_no_large_one(
+    connect: Connect, db: Connection, analyzed: int, arguments: dict[str, Any]
+) -> None:
+    fill(db, analyzed)
+    db.execute("analyze")
+    worker = connect()
+    for _ in range(3):
+        claim(worker, **arguments)
+    db.execute("delete from flowfabric.ff_exec_core where eligibility_state = 'eligible_now'")
+    fill(db, 5_000, state="leased")
+    fill(db, 5_000, state="finished")
+    fill(db, 5_000)
+    with worker.transaction():
+        before = counters(worker)
+        claimed = claim(worker, **arguments)
+        after = counters(worker)
+    assert len(claimed) == arguments.get("max", 1)
+    scans = {table: after[table][0] - before[table][0] for table in after}
+    assert scans == dict.fromkeys(scans, 0)
+    # Per region a page of candidates at most, and each row a few times more: lock, change, answer.
+    assert after["ff_exec_core"][1] - before["ff_exec_core"][1] <= 2_000
+
+
+def counters(connection: Connection) -> dict[str, tuple[int, int]]:
+    """Sequential scans of the large tables, and rows fetched through an index, in this transaction."""
+    rows = connection.execute(
+        "select relname, seq_scan, coalesce(idx_tup_fetch, 0) from pg_stat_xact_user_tables"
+        " where schemaname = 'flowfabric' and relname in ('ff_exec_core', 'ff_exec_payload', 'ff_attempt')"
+    )
+    return {table: (scans, fetched) for table, scans, fetched in rows.fetchall()}
