@@ -206,7 +206,7 @@ select is(
     array(
         select s.scanner || case s.scanner when 'lease_expiry' then ':ran' else ':out_of_time' end
         from flowfabric.ff_scanner as s
-        order by s.run_order),
+        order by s.scanner = 'stream_ttl', s.run_order),
     'when the time is over no further scanner is started');
 select is((ff_tap.row_of('retention')).last_run_at_ms, 5000000::bigint, 'what had no time is still due');
 select is(
@@ -214,8 +214,8 @@ select is(
     array(
         select s.scanner || ':ran'
         from flowfabric.ff_scanner as s
-        order by s.scanner = 'lease_expiry', s.run_order),
-    'and goes first the next time: a busy scanner does not starve those behind it');
+        order by s.scanner = 'lease_expiry', s.scanner = 'stream_ttl', s.run_order),
+    'and goes first the next time, what ran longest ago before the rest: busy scanners do not starve others');
 select is(
     (ff_tap.tick('{lease_expiry,suspension_timeout}', p_force => true, p_max_ms => 1))[1], 'lease_expiry:ran',
     'the first scanner always has time');

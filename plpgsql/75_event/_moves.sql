@@ -1,5 +1,23 @@
 -- The moves of events: every event row is written here, in the transaction of the change that it reports.
 
+-- The channels on which something can be announced: the setting that rules each, and the stream that readers name.
+create or replace function flowfabric._ff_channels()
+returns table (channel text, setting text, stream text)
+language sql immutable parallel safe
+as $$
+    values
+    ('ff_eligible', 'notify_eligible', null),
+    ('ff_completion', 'notify_completion', 'completion'),
+    ('ff_lease_event', 'notify_lease', 'lease'),
+    ('ff_signal_event', 'notify_signal', 'signal'),
+    ('ff_operator_event', 'notify_operator', 'operator'),
+    ('ff_worker_event', 'notify_worker', 'worker'),
+    ('ff_dispatch', 'notify_dispatch', 'dispatch'),
+    ('ff_stream', 'notify_stream', null)
+$$;
+comment on function flowfabric._ff_channels() is
+'Internal: every NOTIFY channel with its setting (0 never, 1 if somebody waits, 2 by the tick) and its stream.';
+
 -- A NOTIFY serialises the commits of the whole server, so it is sent only when somebody is recorded as waiting.
 -- Writes and locks nothing; reads the clock itself, because a hint is no state check.
 create or replace function flowfabric._ff_wake(p_channel text, p_key text)
@@ -14,17 +32,9 @@ begin
     if exists (
         select from flowfabric.ff_waiter as w
         where w.channel = p_channel and w.key = p_key and w.until_ms > flowfabric.ff_now_ms())
-        and flowfabric._ff_setting_value(
-            case p_channel
-                when 'ff_eligible' then 'notify_eligible'
-                when 'ff_completion' then 'notify_completion'
-                when 'ff_lease_event' then 'notify_lease'
-                when 'ff_signal_event' then 'notify_signal'
-                when 'ff_operator_event' then 'notify_operator'
-                when 'ff_worker_event' then 'notify_worker'
-                when 'ff_dispatch' then 'notify_dispatch'
-                when 'ff_stream' then 'notify_stream'
-            end) = 1
+        and exists (
+            select from flowfabric._ff_channels() as c
+            where c.channel = p_channel and flowfabric._ff_setting_value(c.setting) = 1)
     then
         perform pg_notify(p_channel, p_key);
     end if;

@@ -1,0 +1,58 @@
+-- ff_set_scanner: switch a scanner on or off, or change how often and how much it works.
+--
+-- Fence:  none.
+-- Locks:  the ff_scanner row; waits for a tick that is running the scanner.
+-- Writes: ff_scanner.
+-- Raises: invalid_input.
+-- Retry:  safe; a repeat answers unchanged.
+--
+-- What is NULL stays as it is. A year is the longest interval: the pause of a scanner or item that keeps failing is a
+-- multiple of it. A shorter interval counts from now, so that nothing waits for the end of the old one.
+create or replace function flowfabric.ff_set_scanner(
+    p_scanner text,
+    p_enabled boolean default null,
+    p_interval_ms bigint default null,
+    p_batch_limit integer default null
+)
+returns flowfabric.ff_outcome
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    c_fn constant text := 'ff_set_scanner';
+    v_old flowfabric.ff_scanner;
+    v_new flowfabric.ff_scanner;
+begin
+    if p_interval_ms not between 1 and 31536000000 then
+        perform flowfabric._ff_raise_invalid(c_fn, 'interval_ms', 'out_of_range', p_interval_ms::text);
+    end if;
+    if p_batch_limit not between 1 and 10000 then
+        perform flowfabric._ff_raise_invalid(c_fn, 'batch_limit', 'out_of_range', p_batch_limit::text);
+    end if;
+    select s.* into v_old from flowfabric.ff_scanner as s where s.scanner = p_scanner for no key update;
+    if not found then
+        perform flowfabric._ff_raise_invalid(
+            c_fn, 'scanner', case when p_scanner is null then 'null' else 'unknown' end, p_scanner);
+    end if;
+
+    v_new := v_old;
+    v_new.enabled := coalesce(p_enabled, v_old.enabled);
+    v_new.interval_ms := coalesce(p_interval_ms, v_old.interval_ms);
+    v_new.batch_limit := coalesce(p_batch_limit, v_old.batch_limit);
+    if v_new = v_old then
+        return row('unchanged')::flowfabric.ff_outcome;
+    end if;
+    update flowfabric.ff_scanner as s
+    set enabled = v_new.enabled,
+        interval_ms = v_new.interval_ms,
+        batch_limit = v_new.batch_limit,
+        next_due_at_ms = least(s.next_due_at_ms, flowfabric.ff_now_ms() + v_new.interval_ms)
+    where s.scanner = p_scanner;
+    return row('changed')::flowfabric.ff_outcome;
+end;
+$$;
+
+comment on function flowfabric.ff_set_scanner(text, boolean, bigint, integer) is
+'Switches a background scanner on or off, or changes its interval or its limit per run.';
+
+grant execute on function flowfabric.ff_set_scanner(text, boolean, bigint, integer) to flowfabric_operator;
