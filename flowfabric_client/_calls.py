@@ -1217,7 +1217,7 @@ def heartbeat_worker(worker_instance_id: str, *, namespace: str = "default") -> 
 def initialize(
     *,
     num_flow_partitions: int = 256,
-    lanes: Sequence[str | None] = "{default}",
+    lanes: Sequence[str] = ("default",),
     hmac_kid: str | None = None,
     hmac_secret_hex: str | None = None,
 ) -> Call[rows.InitializeStep]:
@@ -2081,7 +2081,7 @@ def register_worker(
     worker_id: str,
     worker_instance_id: str,
     *,
-    lanes: Sequence[str | None] = "{default}",
+    lanes: Sequence[str] = ("default",),
     capabilities: Sequence[str] = (),
     namespace: str = "default",
     liveness_ttl_ms: int = 60_000,

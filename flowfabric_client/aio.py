@@ -1030,7 +1030,7 @@ class AsyncClient(AsyncSession):
         self,
         *,
         num_flow_partitions: int = 256,
-        lanes: Sequence[str | None] = "{default}",
+        lanes: Sequence[str] = ("default",),
         hmac_kid: str | None = None,
         hmac_secret_hex: str | None = None,
     ) -> list[rows.InitializeStep]:
@@ -1764,7 +1764,7 @@ class AsyncClient(AsyncSession):
         worker_id: str,
         worker_instance_id: str,
         *,
-        lanes: Sequence[str | None] = "{default}",
+        lanes: Sequence[str] = ("default",),
         capabilities: Sequence[str] = (),
         namespace: str = "default",
         liveness_ttl_ms: int = 60_000,

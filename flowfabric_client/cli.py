@@ -7,7 +7,7 @@ import click
 from flowfabric_client._version import __version__
 
 # Each is a module of flowfabric_client.commands that holds a click command of the same name.
-COMMANDS = ("demo", "dev", "migrate", "sql", "status")
+COMMANDS = ("demo", "dev", "migrate", "sql", "status", "worker")
 
 
 class _LazyGroup(click.Group):

@@ -1026,7 +1026,7 @@ class Client(Session):
         self,
         *,
         num_flow_partitions: int = 256,
-        lanes: Sequence[str | None] = "{default}",
+        lanes: Sequence[str] = ("default",),
         hmac_kid: str | None = None,
         hmac_secret_hex: str | None = None,
     ) -> list[rows.InitializeStep]:
@@ -1752,7 +1752,7 @@ class Client(Session):
         worker_id: str,
         worker_instance_id: str,
         *,
-        lanes: Sequence[str | None] = "{default}",
+        lanes: Sequence[str] = ("default",),
         capabilities: Sequence[str] = (),
         namespace: str = "default",
         liveness_ttl_ms: int = 60_000,

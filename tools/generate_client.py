@@ -315,7 +315,7 @@ class Parameter:
             kind = SCALARS[element] + (" | str" if self.sql_name in JSON_TEXTS else "")
         else:
             # A set of names has no gaps; in a batch a NULL element stands for the default.
-            gap = "" if self.default == "()" else " | None"
+            gap = "" if self.default is not None and self.default.startswith("(") else " | None"
             kind = f"Sequence[{SCALARS[element]}{gap}]"
         return f"{kind} | None" if self.default == "None" else kind
 
@@ -390,8 +390,10 @@ def python_default(expression: str) -> str:
     literal = re.sub(r"::[a-z ]+(\[\])?$", "", expression)
     if literal == "NULL":
         return "None"
+    if expression.endswith("[]"):
+        return repr(tuple(element for element in literal[2:-2].split(",") if element))
     if literal == "'{}'":
-        return "()" if expression.endswith("[]") else "EMPTY_OBJECT"
+        return "EMPTY_OBJECT"
     if expression.endswith("::bytea"):
         return repr(bytes.fromhex(literal[3:-1]))
     if literal in ("true", "false"):

@@ -1,0 +1,226 @@
+"""How outcomes reach the database: in batches, and each of them exactly once.
+
+A lone outcome is sent at once. What arrives while a call is under way goes out together with the next one,
+so batches grow by themselves when the database is the bottleneck. A call whose answer was lost is made again:
+the refusal of an item that had been accepted carries the proof (spec 01, section 4.3), and nothing but the
+database's word ends the attempts to tell it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from flowfabric_client._reconcile import EndingCall, Reconciled, reconcile
+from flowfabric_client.aio import AsyncClient
+from flowfabric_client.errors import ExecutionNotActiveError, FlowFabricError, LeaseLostError
+from flowfabric_client.worker import events
+from flowfabric_client.worker.backoff import Backoff, passes
+from flowfabric_client.worker.codec import failure_text
+from flowfabric_client.worker.job import LEASE_LOST_CODES, Failure, Job, Outcome, Success
+
+_LOGGER = logging.getLogger("flowfabric.worker")
+
+LARGEST_BATCH = 1000
+
+Emit = Callable[[events.Event], None]
+
+
+class _Item(Protocol):
+    @property
+    def outcome(self) -> str: ...
+
+    @property
+    def code(self) -> str | None: ...
+
+    @property
+    def detail(self) -> dict[str, Any] | None: ...
+
+
+@dataclass(slots=True)
+class _Report:
+    job: Job
+    outcome: Outcome
+    done: asyncio.Future[None]
+
+
+class Reporter:
+    """Tells the database how jobs ended."""
+
+    def __init__(self, client: AsyncClient, handler_client: AsyncClient, emit: Emit) -> None:
+        self._client = client
+        self._handler_client = handler_client
+        self._emit = emit
+        self._waiting: list[_Report] = []
+        self._arrived = asyncio.Event()
+
+    async def report(self, job: Job, outcome: Outcome) -> None:
+        """Return once the database has the outcome, or has said that it does not want it."""
+        job.reporting = True
+        if job.completion == "unknown" and isinstance(outcome, Failure):
+            await self._report_alone(job, outcome)
+            return
+        report = _Report(job, outcome, asyncio.get_running_loop().create_future())
+        self._waiting.append(report)
+        self._arrived.set()
+        await report.done
+
+    async def run(self) -> None:
+        """Send what is reported, for ever."""
+        while True:
+            await self._arrived.wait()
+            self._arrived.clear()
+            batch, self._waiting = self._waiting[:LARGEST_BATCH], self._waiting[LARGEST_BATCH:]
+            if self._waiting:
+                self._arrived.set()
+            try:
+                await self._flush(batch)
+            except Exception:
+                # Their leases run out, and they are done again: better than no report ever after.
+                _LOGGER.exception("unexpected error while reporting %d outcomes", len(batch))
+            finally:
+                for report in batch:
+                    if not report.done.done():
+                        report.done.set_result(None)
+
+    async def _flush(self, batch: Sequence[_Report]) -> None:
+        completions = [report for report in batch if isinstance(report.outcome, Success)]
+        failures = [report for report in batch if isinstance(report.outcome, Failure)]
+        await asyncio.gather(
+            self._send(completions, self._complete, "complete"), self._send(failures, self._fail, "fail")
+        )
+        self._emit(events.ReportSent(len(completions), len(failures)))
+
+    async def _send(
+        self,
+        reports: Sequence[_Report],
+        send: Callable[[Sequence[_Report]], Awaitable[Sequence[_Item]]],
+        call: EndingCall,
+    ) -> None:
+        backoff = Backoff()
+        pending = list(reports)
+        while pending:
+            try:
+                items = await send(pending)
+            except Exception as error:
+                if isinstance(error, FlowFabricError) and passes(error):
+                    pause_s = backoff.pause_s()
+                    self._emit(events.Trouble("reporting", error, pause_s))
+                    await asyncio.sleep(pause_s)
+                elif len(pending) > 1:
+                    # One of them spoils the call: alone, the others go through.
+                    for report in pending:
+                        await self._send([report], send, call)
+                    return
+                else:
+                    await self._reject(pending[0], error)
+                    return
+                continue
+            again = []
+            for report, item in zip(pending, items, strict=True):
+                if not await self._settle(report, item, call):
+                    again.append(report)
+            if again:
+                await asyncio.sleep(backoff.pause_s())
+            pending = again
+
+    async def _complete(self, reports: Sequence[_Report]) -> Sequence[_Item]:
+        outcomes = [report.outcome for report in reports if isinstance(report.outcome, Success)]
+        return await self._client.complete_executions(
+            **fences(report.job for report in reports),
+            results=[outcome.result for outcome in outcomes],
+            result_encodings=[outcome.encoding for outcome in outcomes],
+        )
+
+    async def _fail(self, reports: Sequence[_Report]) -> Sequence[_Item]:
+        outcomes = [report.outcome for report in reports if isinstance(report.outcome, Failure)]
+        return await self._client.fail_executions(
+            **fences(report.job for report in reports),
+            failure_reasons=[outcome.reason for outcome in outcomes],
+            failure_categories=[outcome.category for outcome in outcomes],
+        )
+
+    async def _settle(self, report: _Report, item: _Item, call: EndingCall) -> bool:
+        """Note what became of an item; False if it must be sent again."""
+        job = report.job
+        if item.outcome != "refused":
+            self._note(job, report.outcome, item.outcome)
+        elif item.code == "flow_membership_changed":
+            return False
+        elif item.code in LEASE_LOST_CODES:
+            earlier = reconcile(call, item.detail or {}, job.handle)
+            if item.code == "execution_not_active" and earlier is not None:
+                self._note(job, report.outcome, earlier.outcome)
+            else:
+                job.lose(item.code)
+        else:
+            await self._reject(report, f"{item.code}: {item.detail}")
+        return True
+
+    async def _reject(self, report: _Report, error: object) -> None:
+        """The database cannot take this outcome: a result becomes a failure, a failure is given up."""
+        _LOGGER.error("the outcome of %s was refused: %s", report.job.handle.execution_id, error)
+        if isinstance(report.outcome, Success):
+            report.outcome = Failure("permanent", failure_text(f"result_refused: {error}"))
+            await self._send([report], self._fail, "fail")
+        else:
+            report.job.lose("report_refused")
+
+    def _note(self, job: Job, outcome: Outcome, answer: str) -> None:
+        job.settled = True
+        if isinstance(outcome, Success) or answer == "completed":
+            self._emit(events.Completed(*job.facts(), job.seconds))
+        else:
+            self._emit(
+                events.Failed(
+                    *job.facts(), job.seconds, outcome.category, outcome.reason, answer == "retry_scheduled"
+                )
+            )
+
+    async def _report_alone(self, job: Job, failure: Failure) -> None:
+        # Whether `complete_in` was committed is for the database to say. Its transaction may still be open,
+        # and then this call waits for it: so it goes alone, and on a connection of the handlers.
+        backoff = Backoff()
+        while True:
+            try:
+                row = await self._handler_client.fail_execution(
+                    **job.handle.arguments(),
+                    failure_reason=failure.reason,
+                    failure_category=failure.category,
+                )
+            except (ExecutionNotActiveError, LeaseLostError) as error:
+                earlier = _earlier_answer(error.details, job)
+                if isinstance(error, ExecutionNotActiveError) and earlier is not None:
+                    self._note(job, failure, earlier.outcome)
+                else:
+                    job.lose(error.code or "stale_lease")
+                return
+            except FlowFabricError as error:
+                if not passes(error):
+                    _LOGGER.exception("the failure of %s was refused", job.handle.execution_id)
+                    job.lose("report_refused")
+                    return
+                pause_s = backoff.pause_s()
+                self._emit(events.Trouble("reporting", error, pause_s))
+                await asyncio.sleep(pause_s)
+            else:
+                self._note(job, failure, row.outcome)
+                return
+
+
+def _earlier_answer(details: Mapping[str, Any], job: Job) -> Reconciled | None:
+    return reconcile("complete", details, job.handle) or reconcile("fail", details, job.handle)
+
+
+def fences(jobs: Any) -> dict[str, Any]:
+    """The fence arrays that every batch call takes."""
+    handles = [job.handle for job in jobs]
+    return {
+        "execution_ids": [handle.execution_id for handle in handles],
+        "lease_ids": [handle.lease_id for handle in handles],
+        "lease_epochs": [handle.lease_epoch for handle in handles],
+        "attempt_ids": [handle.attempt_id for handle in handles],
+    }

@@ -1,0 +1,667 @@
+"""A worker at work: slots, batches, leases, wake-ups, transactions, and a database that goes away."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from flowfabric_client import AsyncClient, Client
+from flowfabric_client.errors import SchemaVersionMismatchError, TransportError
+from flowfabric_client.worker import Context, LeaseLost, SyncContext, Worker, events
+from tests.conftest import Connect
+from tests.support.cluster import Cluster, Connection
+from tests.support.concurrency import wait_until
+from tests.worker.support import (
+    FAST,
+    Running,
+    create,
+    describe,
+    last_attempt,
+    result_of,
+    running,
+)
+
+RETRY_AT_ONCE = {"retry_policy": {"max_retries": 1, "backoff": {"type": "fixed", "delay_ms": 0}}}
+
+
+class Gate:
+    """A handler that ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.running: list[str] = []
+        self.most_at_once = 0
+        self._lock = threading.Lock()
+
+    def __call__(self, ctx: SyncContext) -> str:
+        with self._lock:
+            self.running.append(ctx.execution_id)
+            self.most_at_once = max(self.most_at_once, len(self.running))
+        self.open.wait(20)
+        with self._lock:
+            self.running.remove(ctx.execution_id)
+        return "done"
+
+
+def lock_waiter(db: Connection, query_part: str) -> bool:
+    return bool(
+        db.execute(
+            "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+            " and query like %s",
+            [f"%{query_part}%"],
+        ).rowcount
+    )
+
+
+def terminate_everybody_else(db: Connection) -> int:
+    return db.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity"
+        " where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'"
+    ).rowcount
+
+
+# Slots and batches
+
+
+def test_no_more_handlers_run_at_once_than_are_allowed(database: str, client: Client) -> None:
+    worker = Worker(database, concurrency=3, max_connections=1, **FAST)
+    gate = Gate()
+    worker.handler("gate")(gate)
+    for _ in range(8):
+        create(client, "gate")
+    with running(worker) as run:
+        run.wait_for(events.Started, 3)
+        assert len(client.list_worker_leases(worker.instance_id)) == 3
+        gate.open.set()
+        run.wait_for(events.Completed, 8)
+    assert gate.most_at_once == 3
+
+
+def test_outcomes_that_arrive_during_a_report_go_out_together(
+    database: str, client: Client, connect: Connect, db: Connection
+) -> None:
+    worker = Worker(database, **FAST)
+    gate = Gate()
+    worker.handler("gate")(gate)
+
+    @worker.handler("first")
+    async def first(ctx: Context) -> str:
+        return "done"
+
+    for _ in range(5):
+        create(client, "gate")
+    with running(worker) as run:
+        run.wait_for(events.Started, 5)
+        blocker = connect(autocommit=False)
+        hold_reports(blocker)
+        create(client, "first")
+        wait_until(lambda: lock_waiter(db, "ff_complete_executions"), "the first report was under way")
+        gate.open.set()
+        wait_until(lambda: not gate.running, "the other handlers had ended")
+        blocker.rollback()
+        run.wait_for(events.Completed, 6)
+        sizes = [event.completions for event in run.wait_for(events.ReportSent, 2)]
+    assert sizes[0] == 1
+    assert sum(sizes) == 6
+    assert len(sizes) <= 3
+
+
+def hold_reports(blocker: Connection) -> None:
+    # A completion writes such an event and a claim does not, so only reports wait.
+    blocker.execute("lock table flowfabric.ff_completion_event in share mode")
+
+
+# Leases
+
+
+def test_renewals_keep_work_alive_for_longer_than_its_lease(database: str, client: Client) -> None:
+    worker = Worker(database, lease_ttl_ms=300, **FAST)
+    gate = Gate()
+    worker.handler("gate")(gate)
+    ids = [create(client, "gate"), create(client, "gate")]
+    with running(worker) as run:
+        run.wait_for(events.Started, 2)
+        run.events.clear()
+        # Renewals happen every 100 ms at the earliest: eight of them outlast two leases.
+        assert all(event.count <= 2 for event in run.wait_for(events.LeasesRenewed, 8))
+        gate.open.set()
+        run.wait_for(events.Completed, 2)
+        assert run.all(events.LeaseWasLost) == []
+    assert [describe(client, execution_id).total_attempt_count for execution_id in ids] == [1, 1]
+
+
+def test_a_lease_that_is_locked_at_its_renewal_is_renewed_a_moment_later(
+    database: str, client: Client, connect: Connect, db: Connection
+) -> None:
+    worker = Worker(database, lease_ttl_ms=3000, **FAST)
+    gate = Gate()
+    worker.handler("gate")(gate)
+    execution_id = create(client, "gate")
+    with running(worker) as run:
+        run.wait_for(events.Started)
+        blocker = connect(autocommit=False)
+        blocker.execute("select from flowfabric.ff_exec_core for no key update")
+        wait_until(lambda: lock_waiter(db, "ff_renew_lease("), "the renewal waited for the row")
+        blocker.rollback()
+        wait_until(
+            lambda: (
+                describe(client, execution_id).lease_last_renewed_at_ms
+                != describe(client, execution_id).lease_acquired_at_ms
+            ),
+            "the lease was renewed",
+        )
+        gate.open.set()
+        run.wait_for(events.Completed)
+        assert run.all(events.LeaseWasLost) == []
+
+
+def revoke(client: Client, execution_id: str) -> None:
+    client.revoke_lease(execution_id, reason="test")
+
+
+def test_a_handler_in_the_loop_is_unwound_when_its_lease_is_revoked(database: str, client: Client) -> None:
+    worker = Worker(database, lease_ttl_ms=600, **FAST)
+    unwound_by: list[BaseException] = []
+
+    @worker.handler("work")
+    async def work(ctx: Context) -> str:
+        if ctx.attempt_index > 0:
+            return "second"
+        try:
+            await asyncio.sleep(60)
+        except Exception:  # lets the loss through, as any cancellation
+            unwound_by.append(AssertionError("caught as an Exception"))
+        except BaseException as error:
+            assert ctx.cancelled()
+            unwound_by.append(error)
+            raise
+        return "never"
+
+    execution_id = create(client, "work")
+    with running(worker) as run:
+        run.wait_for(events.Started)
+        revoke(client, execution_id)
+        (lost,) = run.wait_for(events.LeaseWasLost)
+        run.wait_for(events.Completed)
+        assert run.all(events.Failed) == []
+    # Whichever comes first, the next renewal or the same worker's own reclaim of the execution.
+    assert lost.code in {"lease_revoked", "stale_lease"}
+    assert [type(error) for error in unwound_by] == [LeaseLost]
+    assert result_of(client, execution_id) == b"second"
+
+
+def test_a_thread_sees_that_its_lease_was_revoked_and_its_result_is_ignored(
+    database: str, client: Client
+) -> None:
+    worker = Worker(database, lease_ttl_ms=600, **FAST)
+    codes: list[str] = []
+
+    @worker.handler("work")
+    def work(ctx: SyncContext) -> str:
+        if ctx.attempt_index > 0:
+            return "second"
+        assert ctx.wait_cancelled(20)
+        try:
+            ctx.progress(50)
+        except LeaseLost as error:
+            codes.append(error.code)
+        return "first"
+
+    execution_id = create(client, "work")
+    with running(worker) as run:
+        run.wait_for(events.Started)
+        revoke(client, execution_id)
+        run.wait_for(events.LeaseWasLost)
+        run.wait_for(events.Completed)
+        assert run.all(events.Failed) == []
+    assert len(codes) == 1
+    assert result_of(client, execution_id) == b"second"
+
+
+def test_a_handler_that_swallows_the_loss_of_its_lease_is_not_reported(database: str, client: Client) -> None:
+    worker = Worker(database, lease_ttl_ms=600, **FAST)
+
+    @worker.handler("work")
+    async def work(ctx: Context) -> str:
+        if ctx.attempt_index > 0:
+            return "second"
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        return "first"
+
+    execution_id = create(client, "work")
+    with running(worker) as run:
+        run.wait_for(events.Started)
+        revoke(client, execution_id)
+        run.wait_for(events.Completed)
+        assert len(run.all(events.LeaseWasLost)) == 1
+        assert run.all(events.Failed) == []
+    assert result_of(client, execution_id) == b"second"
+
+
+def test_a_cancelled_execution_is_a_lost_lease(database: str, client: Client) -> None:
+    worker = Worker(database, lease_ttl_ms=600, **FAST)
+    gate = Gate()
+    worker.handler("gate")(gate)
+    execution_id = create(client, "gate")
+    with running(worker) as run:
+        run.wait_for(events.Started)
+        client.cancel_execution(execution_id, "not wanted", source="operator_override")
+        (lost,) = run.wait_for(events.LeaseWasLost)
+        gate.open.set()
+    assert lost.code == "execution_not_active"
+    assert describe(client, execution_id).public_state == "cancelled"
+
+
+# Wake-ups
+
+
+def test_an_idle_worker_is_woken_by_new_work(database: str, client: Client, db: Connection) -> None:
+    # It would poll once a minute: only the notification can wake it within the deadline of `wait_for`.
+    worker = Worker(database, lanes=["mail"], poll_interval_ms=60_000, run_ticks=False)
+    listens = "select from pg_stat_activity where application_name = %s and query like 'listen%%'"
+    with running(worker) as run:
+        wait_until(lambda: bool(db.execute(listens, [worker.instance_id]).rowcount), "the worker listened")
+        run.wait_for(events.Idle)
+        create(client, "unknown", lane_id="mail")
+        run.wait_for(events.Failed)
+        # The first may have been found by the look that follows the beginning of listening.
+        run.wait_for(events.Idle, 2)
+        create(client, "unknown", lane_id="mail")
+        run.wait_for(events.Failed, 2)
+
+
+def test_a_worker_that_does_not_listen_polls(database: str, client: Client, db: Connection) -> None:
+    worker = Worker(database, listen=False, **FAST)
+    with running(worker) as run:
+        create(client, "unknown")
+        run.wait_for(events.Failed)
+        assert db.execute("select from flowfabric.ff_waiter").rowcount == 0
+
+
+# Effects and completion in one commit
+
+
+def effects(db: Connection) -> list[str]:
+    return [row[0] for row in db.execute("select what from effect order by what").fetchall()]
+
+
+@pytest.fixture
+def effect_table(db: Connection) -> None:
+    db.execute("create table effect (what text not null)")
+
+
+@pytest.mark.usefixtures("effect_table")
+def test_effects_and_completion_commit_together_or_not_at_all(
+    database: str, client: Client, db: Connection
+) -> None:
+    worker = Worker(database, **FAST)
+
+    @worker.handler("in_the_loop")
+    async def in_the_loop(ctx: Context) -> str:
+        async with ctx.transaction() as tx:
+            await tx.connection.execute("insert into effect values ('loop')")
+            await ctx.complete_in(tx, {"attempt": ctx.attempt_index})
+            if ctx.attempt_index == 0:
+                raise RuntimeError("after everything")
+        return "ignored"
+
+    @worker.handler("in_a_thread")
+    def in_a_thread(ctx: SyncContext) -> str:
+        with ctx.transaction() as tx:
+            tx.connection.execute("insert into effect values ('thread')")
+            ctx.complete_in(tx, {"attempt": ctx.attempt_index})
+            if ctx.attempt_index == 0:
+                raise RuntimeError("after everything")
+        return "ignored"
+
+    ids = [create(client, kind, policy=RETRY_AT_ONCE) for kind in ("in_the_loop", "in_a_thread")]
+    with running(worker) as run:
+        run.wait_for(events.Completed, 2)
+        assert [failure.reason for failure in run.all(events.Failed)] == ["after everything"] * 2
+    assert effects(db) == ["loop", "thread"]
+    assert [result_of(client, execution_id) for execution_id in ids] == [b'{"attempt": 1}'] * 2
+    assert len(run.all(events.Completed)) == 2
+
+
+@pytest.mark.usefixtures("effect_table")
+def test_a_rolled_back_completion_may_be_followed_by_a_plain_one(
+    database: str, client: Client, db: Connection
+) -> None:
+    worker = Worker(database, **FAST)
+
+    @worker.handler("work")
+    async def work(ctx: Context) -> str:
+        with suppress(RuntimeError):
+            async with ctx.transaction() as tx:
+                await tx.connection.execute("insert into effect values ('x')")
+                await ctx.complete_in(tx, "inside")
+                raise RuntimeError("changed its mind")
+        return "outside"
+
+    execution_id = create(client, "work")
+    with running(worker) as run:
+        run.wait_for(events.Completed)
+    assert effects(db) == []
+    assert result_of(client, execution_id) == b"outside"
+
+
+@pytest.mark.usefixtures("effect_table")
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_completion_in_a_transaction_of_the_callers_counts_only_when_committed(
+    database: str, client: Client, db: Connection, is_committed: bool
+) -> None:
+    worker = Worker(database, **FAST)
+
+    @worker.handler("work")
+    async def work(ctx: Context) -> None:
+        connection = await psycopg.AsyncConnection.connect(database)
+        await connection.execute("insert into effect values ('x')")
+        await ctx.complete_in(connection, "inside")
+        if is_committed:
+            await connection.commit()
+        await connection.close()
+
+    execution_id = create(client, "work")
+    with running(worker) as run:
+        if is_committed:
+            run.wait_for(events.Completed)
+            assert run.all(events.Failed) == []
+        else:
+            (failure,) = run.wait_for(events.Failed)
+            assert failure.reason == "the transaction of complete_in was not committed"
+    assert effects(db) == (["x"] if is_committed else [])
+    assert describe(client, execution_id).public_state == ("completed" if is_committed else "failed")
+
+
+def test_a_lease_needs_no_renewal_while_its_completion_waits_for_the_commit(
+    database: str, client: Client
+) -> None:
+    worker = Worker(database, lease_ttl_ms=300, **FAST)
+
+    @worker.handler("work")
+    async def work(ctx: Context) -> None:
+        async with ctx.transaction() as tx:
+            await ctx.complete_in(tx, "at last")
+            await asyncio.sleep(0.8)
+
+    execution_id = create(client, "work")
+    with running(worker) as run:
+        run.wait_for(events.Completed)
+    assert run.all(events.LeaseWasLost) == []
+    assert run.all(events.Failed) == []
+    assert result_of(client, execution_id) == b"at last"
+
+
+def test_a_handler_that_has_completed_cannot_time_out(database: str, client: Client) -> None:
+    worker = Worker(database, **FAST)
+
+    @worker.handler("work", timeout_s=0.3)
+    async def work(ctx: Context) -> None:
+        async with ctx.transaction() as tx:
+            await ctx.complete_in(tx, "in time")
+        await asyncio.sleep(60)
+
+    execution_id = create(client, "work")
+    with running(worker) as run:
+        run.wait_for(events.Completed)
+    assert run.all(events.Failed) == []
+    assert run.all(events.LeaseWasLost) == []
+    assert result_of(client, execution_id) == b"in time"
+
+
+def test_nothing_can_be_said_after_completion(database: str, client: Client) -> None:
+    worker = Worker(database, **FAST)
+    refusals: list[str] = []
+
+    @worker.handler("work")
+    async def work(ctx: Context) -> None:
+        async with ctx.transaction() as tx:
+            await ctx.complete_in(tx)
+            for call in (ctx.progress(99), ctx.complete_in(tx), ctx.delay(0)):
+                try:
+                    await call
+                except RuntimeError as error:
+                    refusals.append(str(error))
+
+    create(client, "work")
+    with running(worker) as run:
+        run.wait_for(events.Completed)
+    assert refusals == ["nothing more can be said of an execution after complete_in"] * 3
+
+
+# A database that goes away
+
+
+def test_work_ends_once_although_every_connection_is_killed(
+    database: str, client: Client, db: Connection
+) -> None:
+    worker = Worker(database, **FAST)
+    gate = Gate()
+    worker.handler("gate")(gate)
+    ids = [create(client, "gate") for _ in range(4)]
+    with running(worker) as run:
+        run.wait_for(events.Started, 4)
+        assert terminate_everybody_else(db) > 0
+        gate.open.set()
+        run.wait_for(events.Completed, 4)
+        assert run.all(events.Failed) == []
+        with Client(database) as fresh:
+            create(fresh, "gate")
+            run.wait_for(events.Completed, 5)
+            assert [describe(fresh, execution_id).total_attempt_count for execution_id in ids] == [1] * 4
+    assert len(run.all(events.Completed)) == 5
+
+
+def test_work_ends_once_although_the_database_was_away(
+    server: Cluster, database: str, client: Client, connect: Connect
+) -> None:
+    worker = Worker(database, **FAST)
+    gate = Gate()
+    worker.handler("gate")(gate)
+    execution_id = create(client, "gate")
+    name = client_database(client)
+    with psycopg.connect(server.dsn(), autocommit=True) as outside, running(worker) as run:
+        run.wait_for(events.Started)
+        outside.execute(f"alter database {name} allow_connections false")
+        outside.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [name])
+        started_at = time.monotonic()
+        gate.open.set()
+        activities = {event.activity for event in run.wait_for(events.Trouble, 3)}
+        outside.execute(f"alter database {name} allow_connections true")
+        run.wait_for(events.Completed)
+        took_s = time.monotonic() - started_at
+        pauses_s = [event.pause_s for event in run.all(events.Trouble) if event.activity == "claiming"]
+    assert activities <= {"listening", "claiming", "reporting", "renewing leases", "registering"}
+    assert sum(pauses_s[:-1]) <= took_s
+    with Client(database) as fresh:
+        assert describe(fresh, execution_id).total_attempt_count == 1
+        assert result_of(fresh, execution_id) == b"done"
+
+
+def test_a_worker_that_gets_hardly_any_connections_still_works(
+    server: Cluster, database: str, client: Client, db: Connection
+) -> None:
+    user, password = server.create_login_role("flowfabric_worker")
+    db.execute(f"alter role {user} connection limit 2")
+    worker = Worker(make_conninfo(database, user=user, password=password), poll_interval_ms=200)
+    gate = Gate()
+    gate.open.set()
+    worker.handler("gate")(gate)
+    for _ in range(6):
+        create(client, "gate")
+    with running(worker) as run:
+        run.wait_for(events.Completed, 6)
+        assert run.all(events.Failed) == []
+
+
+def client_database(client: Client) -> str:
+    with client.transaction() as tx:
+        return str(tx.connection.info.dbname)
+
+
+def lose_the_first_answer(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    """Let a call of the client be committed and its first answer be lost."""
+    call: Callable[..., Any] = getattr(AsyncClient, method)
+    answers = 0
+
+    async def lossy(self: AsyncClient, *arguments: Any, **named: Any) -> Any:
+        nonlocal answers
+        answer = await call(self, *arguments, **named)
+        answers += 1
+        if answers == 1:
+            raise TransportError("the answer was lost")
+        return answer
+
+    monkeypatch.setattr(AsyncClient, method, lossy)
+
+
+def test_a_completion_whose_answer_was_lost_is_recognised(
+    database: str, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose_the_first_answer(monkeypatch, "complete_executions")
+    worker = Worker(database, **FAST)
+    gate = Gate()
+    gate.open.set()
+    worker.handler("gate")(gate)
+    execution_id = create(client, "gate")
+    with running(worker) as run:
+        run.wait_for(events.Completed)
+        assert [event.activity for event in run.all(events.Trouble)] == ["reporting"]
+        assert run.all(events.LeaseWasLost) == []
+    assert describe(client, execution_id).total_attempt_count == 1
+
+
+def test_a_failure_whose_answer_was_lost_is_recognised(
+    database: str, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose_the_first_answer(monkeypatch, "fail_executions")
+    worker = Worker(database, **FAST)
+
+    @worker.handler("bad")
+    async def bad(ctx: Context) -> None:
+        raise RuntimeError("no luck")
+
+    policy = {"retry_policy": {"max_retries": 1, "backoff": {"type": "fixed", "delay_ms": 3_600_000}}}
+    execution_id = create(client, "bad", policy=policy)
+    with running(worker) as run:
+        (failure,) = run.wait_for(events.Failed)
+        assert run.all(events.LeaseWasLost) == []
+    assert failure.will_retry
+    assert describe(client, execution_id).public_state == "delayed"
+
+
+def test_a_claim_whose_answer_was_lost_is_handed_back_and_done(
+    database: str, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = Worker(database, **FAST)
+    gate = Gate()
+    gate.open.set()
+    worker.handler("gate")(gate)
+    execution_id = create(client, "gate")
+    lose_the_first_answer(monkeypatch, "claim_next")
+    with running(worker) as run:
+        (claimed,) = run.wait_for(events.Claimed)
+        run.wait_for(events.Completed)
+    assert (claimed.how, claimed.attempt_index) == ("resumed", 0)
+    assert describe(client, execution_id).total_attempt_count == 1
+
+
+def test_a_result_that_the_database_refuses_fails_for_good_and_spoils_no_other(
+    database: str, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = AsyncClient.complete_executions
+
+    async def picky(self: AsyncClient, *arguments: Any, **named: Any) -> Any:
+        if b"poison" in named["results"]:
+            raise ValueError("cannot be sent")
+        return await call(self, *arguments, **named)
+
+    monkeypatch.setattr(AsyncClient, "complete_executions", picky)
+    worker = Worker(database, **FAST)
+
+    @worker.handler("echo")
+    async def echo(ctx: Context, payload: bytes) -> bytes:
+        return payload
+
+    good_id, bad_id = create(client, "echo", b"good"), create(client, "echo", b"poison")
+    with running(worker) as run:
+        (failure,) = run.wait_for(events.Failed)
+        run.wait_for(events.Completed)
+    assert failure.reason == "result_refused: cannot be sent"
+    assert result_of(client, good_id) == b"good"
+    assert last_attempt(client, bad_id).failure_category == "permanent"
+
+
+# Draining, rights, registration
+
+
+def test_what_is_claimed_while_draining_is_handed_back(
+    database: str, client: Client, connect: Connect, db: Connection
+) -> None:
+    worker = Worker(database, **FAST)
+    worker.handler("gate")(Gate())
+    client.create_quota_policy("q", 60, 10, 1)
+    execution_id = create(client, "gate", policy={"quota_policy_id": "q"})
+    # The one thing that a claim waits for.
+    blocker = connect(autocommit=False)
+    blocker.execute("select from flowfabric.ff_quota_policy for update")
+    run = Running(worker)
+    wait_until(lambda: lock_waiter(db, "ff_claim_next"), "a claim was under way")
+    worker.stop()
+    run.wait_for(events.DrainStarted)
+    blocker.rollback()
+    run.stop()
+    assert len(run.all(events.HandedBack)) == 1
+    assert run.all(events.Started) == []
+    assert describe(client, execution_id).public_state == "delayed"
+    assert describe(client, execution_id).total_attempt_count == 1
+
+
+def test_a_worker_needs_no_right_but_that_of_workers(server: Cluster, database: str, client: Client) -> None:
+    user, password = server.create_login_role("flowfabric_worker")
+    worker = Worker(make_conninfo(database, user=user, password=password), poll_interval_ms=200)
+
+    @worker.handler("work")
+    async def work(ctx: Context) -> str:
+        await ctx.progress(50)
+        async with ctx.transaction() as tx:
+            await ctx.complete_in(tx, "done")
+        return "ignored"
+
+    create(client, "work")
+    with running(worker) as run:
+        run.wait_for(events.Completed)
+        wait_until(lambda: bool(client.list_workers()), "the worker was registered")
+        scanned = "select from flowfabric.ff_scanner where last_run_at_ms is not null"
+        with client.transaction() as tx:
+            connection = tx.connection
+            wait_until(lambda: bool(connection.execute(scanned).rowcount), "a scanner was run")
+    assert run.all(events.Trouble) == []
+
+
+def test_a_database_without_flowfabric_ends_the_worker_with_an_error(empty_database: str) -> None:
+    with pytest.raises(SchemaVersionMismatchError):
+        asyncio.run(Worker(empty_database, **FAST).run())
+
+
+def test_an_operator_pauses_and_resumes_a_worker(database: str, client: Client) -> None:
+    worker = Worker(database, instance_id="paused", lease_ttl_ms=300, **FAST)
+    client.register_worker("worker", "paused", lanes=["default"])
+    client.drain_worker("paused")
+    with running(worker) as run:
+        run.wait_for(events.PausedByOperator)
+        create(client, "unknown")
+        client.drain_worker("paused", draining=False)
+        run.wait_for(events.Failed)
+    told = [event for event in run.events if isinstance(event, events.PausedByOperator | events.Claimed)]
+    assert told[:2] == [events.PausedByOperator(True), events.PausedByOperator(False)]
+    assert isinstance(told[2], events.Claimed)
