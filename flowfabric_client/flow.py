@@ -118,7 +118,7 @@ class Flow:
         cancel_remaining: bool = False,
         **options: Unpack[TaskOptions],
     ) -> Flow:
-        """Add a task that starts with the k-th success of `after`, and is skipped when there cannot be as many.
+        """Add a task that starts with the k-th success of `after`, and is skipped when there can be none.
 
         The others run on, unless they are to be cancelled then.
         """

@@ -464,7 +464,7 @@ class EventStreamLag:
     newest_occurred_at_ms: int | None
     deliverable_rows: int
     held_back_rows: int
-    oldest_running_xact: int | None
+    oldest_running_xact: str | None
     oldest_running_pid: int | None
     oldest_running_since_ms: int | None
     prepared_xact_count: int

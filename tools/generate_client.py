@@ -293,7 +293,7 @@ SCALARS = {
     "text": "str",
     "uuid": "UUID",
     "void": "None",
-    "xid8": "int",
+    "xid8": "str",
 }
 
 

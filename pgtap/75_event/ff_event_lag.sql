@@ -45,11 +45,13 @@ select is(
 update flowfabric.ff_event_stream as s
 set pruned_epoch = 1, pruned_xact_id = '10', pruned_event_id = 2
 where s.stream = 'completion';
+select flowfabric.ff_commit_event_cursor('d', 'completion', 'v1:1:10:1');
 select is((ff_tap.lag()).deliverable_rows, 1::bigint, 'what is pruned is not deliverable');
 select is(
     (select jsonb_object_agg(c.value ->> 'consumer', c.value -> 'is_expired')
      from jsonb_array_elements((ff_tap.lag()).consumers) as c (value)),
-    '{"a": true, "b": false}'::jsonb, 'a consumer that has fallen behind what is pruned is shown as such');
+    '{"a": false, "b": false, "d": true}'::jsonb,
+    'a consumer whose cursor would be refused is shown as such, and the start never is');
 
 -- Counts have an end
 select ff_tap.completion(12, 100 + i) from generate_series(1, 10010) as i;

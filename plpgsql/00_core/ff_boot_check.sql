@@ -1,7 +1,7 @@
 -- ff_boot_check: the first call of a client process: do client and schema fit together?
 --
 -- Fence:  none.
--- Locks:  ff_partition_config, only when the data turn out to be restored from another server.
+-- Locks:  the table ff_partition_config, only when the data turn out to be restored from another server.
 -- Writes: ff_partition_config (system_identifier, event_epoch), only then.
 -- Raises: invalid_input, schema_version_mismatch, partition_config_mismatch.
 -- Retry:  safe.
@@ -51,7 +51,9 @@ begin
     v_server := (select s.system_identifier from pg_control_system() as s);
     select c.system_identifier into v_stored_server from flowfabric.ff_partition_config as c;
     if v_stored_server is distinct from v_server then
-        select c.system_identifier into v_stored_server from flowfabric.ff_partition_config as c for no key update;
+        -- As ff_bump_event_epoch: whoever has read the old epoch must have ended before readers take it for finished.
+        lock table flowfabric.ff_partition_config in access exclusive mode;
+        select c.system_identifier into v_stored_server from flowfabric.ff_partition_config as c;
         if v_stored_server is distinct from v_server then
             update flowfabric.ff_partition_config as c
             set system_identifier = v_server,

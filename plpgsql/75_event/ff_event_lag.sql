@@ -75,6 +75,7 @@ begin
         cross join lateral flowfabric._ff_parse_event_cursor(c.cursor, c_fn) as p
         cross join lateral (
             select (p.epoch, p.xact_id, p.event_id) < (s.pruned_epoch, s.pruned_xact_id, s.pruned_event_id)
+                and (p.epoch, p.xact_id, p.event_id) <> (0, '0'::xid8, 0)
         ) as k (is_expired)
         cross join lateral (
             select count(*) as row_count
