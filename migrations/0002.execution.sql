@@ -372,10 +372,11 @@ where eligibility_state = 'eligible_now';
 -- ff_promote_due and the lazy promotion of a claim, lane by lane (reading 15).
 create index if not exists ff_exec_core_delayed_idx on flowfabric.ff_exec_core (lane_id, delay_until_ms)
 where eligibility_state = 'not_eligible_until_time';
--- ff_scan_unblock: by reason, and the quota-blocked ones by policy in queue order.
+-- ff_scan_unblock: by reason, and the quota-blocked ones by policy in queue order; ff_metrics counts all of them.
 create index if not exists ff_exec_core_blocked_idx on flowfabric.ff_exec_core (
     eligibility_state, quota_policy_id, priority desc, created_at_ms)
-where eligibility_state in ('blocked_by_budget', 'blocked_by_quota', 'blocked_by_route', 'blocked_by_lane_state');
+where eligibility_state in (
+    'blocked_by_budget', 'blocked_by_quota', 'blocked_by_route', 'blocked_by_lane_state', 'blocked_by_operator');
 -- ff_reconcile_dependencies.
 create index if not exists ff_exec_core_waiting_children_idx on flowfabric.ff_exec_core (last_transition_at_ms)
 where eligibility_state = 'blocked_by_dependencies';

@@ -1,6 +1,6 @@
 -- The composite types that the tick and the functions for operating an installation return.
 --
--- Locks:  ff_exec_core, for as long as it takes to build one small index.
+-- Locks:  nothing that exists; everything here is new.
 -- Beside: there is no previous release.
 -- depends: 0013.stream-event-results
 
@@ -125,16 +125,6 @@ comment on type flowfabric.ff_finding is 'Something about the installation that 
 comment on type flowfabric.ff_metric is 'One measurement; capped says that the true value is at least this.';
 comment on type flowfabric.ff_lane_count is
 'Internal: how many executions of a lane are in a state; capped says that there may be more.';
-
--- What an operator or a flow cancel holds back is counted like every other block. One more word in the predicate costs
--- a write nothing; an index of its own would.
--- squawk-ignore require-concurrent-index-deletion
-drop index if exists flowfabric.ff_exec_core_blocked_idx;
--- squawk-ignore require-concurrent-index-creation
-create index if not exists ff_exec_core_blocked_idx on flowfabric.ff_exec_core (
-    eligibility_state, quota_policy_id, priority desc, created_at_ms)
-where eligibility_state in (
-    'blocked_by_budget', 'blocked_by_quota', 'blocked_by_route', 'blocked_by_lane_state', 'blocked_by_operator');
 
 insert into flowfabric.ff_migration_annotation (version, name, applied_at_ms, backward_compatible)
 values (14, 'operations-results', floor(extract(epoch from clock_timestamp()) * 1000)::bigint, true)

@@ -9,19 +9,19 @@ returns text
 language sql immutable
 as $$ select '{fp:86}:00000000-0000-4000-8000-' || lpad(p_number::text, 12, '0') $$;
 
--- The findings of one check, as severity and sentence.
+-- The findings of one check, as severity and sentence; the doctor puts those of all checks together.
 create function ff_tap.found(p_check text)
 returns text[]
 language sql volatile
 as $$
     select array(
-        select d.severity || ': ' || d.finding from flowfabric.ff_doctor() as d where d.check_name = p_check)
+        select d.severity || ': ' || d.finding from flowfabric._ff_examine(p_check, flowfabric.ff_now_ms()) as d)
 $$;
 
 create function ff_tap.detail(p_check text)
 returns jsonb
 language sql volatile
-as $$ select d.detail from flowfabric.ff_doctor() as d where d.check_name = p_check limit 1 $$;
+as $$ select d.detail from flowfabric._ff_examine(p_check, flowfabric.ff_now_ms()) as d limit 1 $$;
 
 -- As if nothing had ever been executed.
 create function ff_tap.clear()

@@ -1,7 +1,7 @@
 -- Why an execution is not running: one verdict each, with what somebody needs to know to change it.
 begin;
 \ir ../50_flow/helpers.sql
-select plan(82);
+select plan(85);
 
 create function ff_tap.id(p_number integer)
 returns text
@@ -327,6 +327,19 @@ select flowfabric.ff_register_worker('w', 'w-5', '{gpu}', '{cuda,gpu,linux}');
 select is((flowfabric.ff_why(ff_tap.id(50))).verdict, 'queued', 'no_capable_worker: until one comes');
 select flowfabric.ff_drain_worker('w-5');
 select is((flowfabric.ff_why(ff_tap.id(50))).verdict, 'no_capable_worker', 'no_capable_worker: or goes');
+
+select flowfabric.ff_block_execution_for_admission(ff_tap.id(50), 'waiting_for_capable_worker');
+select is(
+    ff_tap.detail(ff_tap.id(50)),
+    '{"required_capabilities": ["cuda", "gpu", "linux"], "missing": ["cuda"], "live_workers": 3}',
+    'no_capable_worker: blocked, the explanation is the same');
+select flowfabric.ff_drain_worker('w-5', false);
+select is(
+    ff_tap.detail(ff_tap.id(50)) -> 'is_over', 'true', 'no_capable_worker: over before the scanner has noticed');
+select ff_tap.execution(ff_tap.id(51), p_lane_id => 'nobody');
+select flowfabric.ff_block_execution_for_admission(ff_tap.id(51), 'waiting_for_capable_worker');
+select is(
+    ff_tap.detail(ff_tap.id(51)) -> 'is_over', 'true', 'no_capable_worker: what needs nothing is not held up by it');
 
 -- granted, no_worker, queued
 select ff_tap.freeze_time(9000000);

@@ -8,7 +8,7 @@ returns bigint
 language plpgsql immutable parallel safe
 as $$
 declare
-    c_default_ms constant bigint := 1000;
+    c_default_ms constant bigint := 1000::bigint;
     v_backoff jsonb := p_retry_policy -> 'backoff';
     v_initial_ms numeric;
     v_max_ms numeric;

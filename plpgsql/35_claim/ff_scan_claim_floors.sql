@@ -16,7 +16,7 @@ set lock_timeout = '100ms'
 as $$
 declare
     c_fn constant text := 'ff_scan_claim_floors';
-    c_forget_after_ms constant bigint := 3600000;
+    c_forget_after_ms constant bigint := 3600000::bigint;
     v_recheck_ms bigint := flowfabric._ff_setting_value('claim_floor_recheck_ms');
     v_lag_ms bigint := flowfabric._ff_setting_value('claim_floor_lag_ms');
     v_now_ms bigint := flowfabric.ff_now_ms();

@@ -16,7 +16,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     c_fn constant text := 'ff_record_signal_auth_failure';
-    c_pause_ms constant bigint := 1000;
+    c_pause_ms constant bigint := 1000::bigint;
     v_key flowfabric.ff_execution_key;
     v_now_ms bigint;
 begin

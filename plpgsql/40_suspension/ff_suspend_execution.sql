@@ -46,9 +46,9 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     c_fn constant text := 'ff_suspend_execution';
-    c_skew_ms constant bigint := 600000;
+    c_skew_ms constant bigint := 600000::bigint;
     c_last_ms constant bigint := 9007199254740991;
-    c_longest_dedup_ms constant bigint := 604800000;
+    c_longest_dedup_ms constant bigint := 604800000::bigint;
     v_key flowfabric.ff_execution_key := flowfabric._ff_parse_execution_id(p_execution_id, c_fn);
     v_use_pending boolean := coalesce(p_use_pending, false);
     v_idempotency_key text := nullif(p_idempotency_key, '');

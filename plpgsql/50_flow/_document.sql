@@ -2,6 +2,10 @@
 -- them looks at the whole document before the next one starts, and names the first place that is wrong.
 --
 -- Members and edges have their position in the document, from 1; a path counts from 0, as JSON does.
+--
+-- Arrays of the document are joined with each other by name. How long they are, a plan that is kept does not know, and
+-- to plan each call for itself takes 20 ms. So functions that join them carry settings under which there is one plan:
+-- a hash table, good for ten elements and for a hundred thousand.
 
 -- Paths and refusals
 
@@ -105,6 +109,9 @@ create or replace function flowfabric._ff_check_shape(
 )
 returns void
 language plpgsql stable
+set enable_nestloop = off
+set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     c_max_integer constant bigint := 9007199254740991;
@@ -570,6 +577,9 @@ create or replace function flowfabric._ff_check_document_edges(
 )
 returns void
 language plpgsql stable
+set enable_nestloop = off
+set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_wrong record;
@@ -624,6 +634,9 @@ create or replace function flowfabric._ff_check_document_joins(
 )
 returns void
 language plpgsql stable
+set enable_nestloop = off
+set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_join record;
@@ -673,6 +686,9 @@ create or replace function flowfabric._ff_check_document_cycle(
 )
 returns void
 language plpgsql stable
+set enable_nestloop = off
+set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_count integer := cardinality(p_members);

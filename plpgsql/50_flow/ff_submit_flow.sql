@@ -12,15 +12,13 @@
 -- Leaves exactly what the single calls would, but nobody sees the flow half built. Ids that the document does not give
 -- follow from the flow's id and the names, so a repeat knows them again; names themselves are not stored. Two documents
 -- for one flow are not compared.
---
--- Arrays of the document are joined with each other, so their sizes must be known to the planner: each call is planned
--- for itself.
 create or replace function flowfabric.ff_submit_flow(p_flow jsonb)
 returns setof flowfabric.ff_submitted_member
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_custom_plan
+set enable_seqscan = off -- these three: 15_batch/_moves.sql
 set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     c_fn constant text := 'ff_submit_flow';
@@ -63,10 +61,14 @@ begin
         select
             v_flow_id, 'already_satisfied', f.graph_revision, m.name,
             flowfabric.ff_format_execution_id(v_partition_key, m.execution_id), e.public_state
-        from unnest(v_members) as m
-        cross join flowfabric.ff_flow_core as f
-        left join flowfabric.ff_exec_core as e
-            on e.partition_key = v_partition_key and e.execution_id = m.execution_id and e.flow_id = v_flow_id
+        from flowfabric.ff_flow_core as f
+        cross join unnest(v_members) as m
+        left join lateral (
+            select x.public_state
+            from flowfabric.ff_exec_core as x
+            where x.partition_key = v_partition_key and x.execution_id = m.execution_id and x.flow_id = v_flow_id
+            offset 0
+        ) as e on true
         where f.partition_key = v_partition_key and f.flow_id = v_flow_id
         order by m.position;
         return;
@@ -79,16 +81,20 @@ begin
     perform flowfabric._ff_wake('ff_eligible', w.lane_id)
     from (
         select distinct e.lane_id
-        from unnest(v_members) as m
-        join flowfabric.ff_exec_core as e on e.partition_key = v_partition_key and e.execution_id = m.execution_id
-        where e.eligibility_state = 'eligible_now'
+        from flowfabric.ff_exec_core as e
+        where e.partition_key = v_partition_key and e.flow_id = v_flow_id and e.eligibility_state = 'eligible_now'
     ) as w;
     return query
     select
         v_flow_id, 'created', v_revision, m.name,
         flowfabric.ff_format_execution_id(v_partition_key, m.execution_id), e.public_state
     from unnest(v_members) as m
-    join flowfabric.ff_exec_core as e on e.partition_key = v_partition_key and e.execution_id = m.execution_id
+    cross join lateral (
+        select x.public_state
+        from flowfabric.ff_exec_core as x
+        where x.partition_key = v_partition_key and x.execution_id = m.execution_id
+        offset 0
+    ) as e
     order by m.position;
 end;
 $$;
@@ -114,6 +120,7 @@ create or replace function flowfabric._ff_create_members(
 )
 returns void
 language plpgsql volatile
+set enable_nestloop = off -- _document.sql
 as $$
 declare
     v_set_ids integer[];
@@ -226,6 +233,7 @@ create or replace function flowfabric._ff_create_graph(
 )
 returns void
 language plpgsql volatile
+set enable_nestloop = off -- _document.sql
 as $$
 begin
     insert into flowfabric.ff_edge (

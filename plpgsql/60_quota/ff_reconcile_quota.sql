@@ -88,7 +88,7 @@ begin
             and w.partition_key = s.partition_key and w.execution_id = s.execution_id
         returning w.execution_id
     )
-    select count(*) into v_result.window_entries_deleted from deleted;
+    select count(*)::integer into v_result.window_entries_deleted from deleted;
 
     with stale as (
         select a.quota_policy_id, a.partition_key, a.execution_id
@@ -105,7 +105,7 @@ begin
             and a.partition_key = s.partition_key and a.execution_id = s.execution_id
         returning a.execution_id
     )
-    select count(*) into v_result.admissions_deleted from deleted;
+    select count(*)::integer into v_result.admissions_deleted from deleted;
 
     v_result.processed := v_result.slots_released + v_result.window_entries_deleted + v_result.admissions_deleted;
     v_result.more := v_result.processed >= p_limit;

@@ -46,8 +46,8 @@ begin
         returning w.namespace, w.worker_instance_id, w.worker_id
     )
     select
-        (select count(*) from lapsed), array_agg(s.namespace), array_agg(s.worker_instance_id),
-        array_agg(s.worker_id), count(*)
+        (select count(*)::integer from lapsed), array_agg(s.namespace), array_agg(s.worker_instance_id),
+        array_agg(s.worker_id), count(*)::integer
     into v_lapsed, v_namespaces, v_instance_ids, v_worker_ids, v_swept
     from swept as s;
     if v_swept > 0 then

@@ -46,7 +46,7 @@ as $$
 declare
     c_fn constant text := 'ff_append_frame';
     v_key flowfabric.ff_execution_key := flowfabric._ff_parse_execution_id(p_execution_id, c_fn);
-    v_payload bytea := coalesce(p_payload, '');
+    v_payload bytea := coalesce(p_payload, ''::bytea);
     v_now_ms bigint;
     -- the stream
     v_has_meta boolean;
@@ -61,7 +61,7 @@ declare
     v_rate_hz double precision;
     v_measured_at_ms bigint;
     v_maxlen integer;
-    v_target_count bigint := 10000;
+    v_target_count bigint := 10000::bigint;
     v_slack integer := 100;
     v_summary_version bigint;
     -- the execution
@@ -152,7 +152,7 @@ begin
         from flowfabric._ff_estimate_length(
             v_rate_hz, v_now_ms - v_measured_at_ms, p_ttl_ms, p_maxlen_floor, p_maxlen_ceiling, p_ema_alpha) as l;
         v_measured_at_ms := v_now_ms;
-        v_target_count := v_maxlen;
+        v_target_count := v_maxlen::bigint;
         if not v_has_durable_frame and p_ttl_ms > 0 then
             v_expires_at_ms := v_now_ms + 2 * p_ttl_ms::bigint;
         end if;
@@ -164,7 +164,7 @@ begin
                 v_key, p_attempt_index, v_payload, p_patch_kind, v_now_ms, c_fn);
             v_target_count := 64;
         elsif p_retention_maxlen > 0 then
-            v_target_count := p_retention_maxlen;
+            v_target_count := p_retention_maxlen::bigint;
             v_slack := 0;
         end if;
     end if;

@@ -44,7 +44,7 @@ as $$
 declare
     v_horizon flowfabric.ff_event_cursor;
 begin
-    select c.event_epoch, pg_snapshot_xmin(pg_current_snapshot()), 0
+    select c.event_epoch, pg_snapshot_xmin(pg_current_snapshot()), 0::bigint
     into v_horizon
     from flowfabric.ff_partition_config as c;
     return v_horizon;

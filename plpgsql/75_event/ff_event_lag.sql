@@ -117,7 +117,7 @@ begin
     end if;
     if found or p_horizon < pg_snapshot_xmax(pg_current_snapshot()) then
         v_writer.oldest_running_xact := p_horizon;
-        v_writer.oldest_running_since_ms := floor(extract(epoch from v_since) * 1000);
+        v_writer.oldest_running_since_ms := floor(extract(epoch from v_since) * 1000)::bigint;
     end if;
     v_writer.prepared_xact_count := (select count(*) from pg_prepared_xacts);
     return v_writer;

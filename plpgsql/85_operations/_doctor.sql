@@ -376,7 +376,7 @@ declare
     v_unserved text[];
 begin
     select
-        sum(l.leases), min(l.oldest_ms),
+        sum(l.leases)::bigint, min(l.oldest_ms),
         jsonb_agg(
             jsonb_build_object('lane', l.lane_id, 'leases', l.leases, 'live_workers', w.live) order by l.lane_id),
         array_agg(l.lane_id order by l.lane_id) filter (where w.live = 0)

@@ -285,8 +285,8 @@ declare
     v_since_ms bigint := p_now_ms - 60000;
     v_from flowfabric.ff_event_cursor
         := '(32767,18446744073709551615,9223372036854775807)'::flowfabric.ff_event_cursor;
-    v_read integer := 0;
-    v_rows integer;
+    v_read bigint := 0::bigint;
+    v_rows bigint;
     v_has_recent boolean;
 begin
     loop

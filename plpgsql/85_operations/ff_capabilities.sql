@@ -7,7 +7,7 @@
 -- Retry:  safe.
 create or replace function flowfabric.ff_capabilities()
 returns setof flowfabric.ff_capability_flag
-language plpgsql stable security definer
+language plpgsql immutable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin

@@ -17,7 +17,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    c_cap constant bigint := 100000;
+    c_cap constant bigint := 100000::bigint;
     v_now_ms bigint := flowfabric.ff_now_ms();
     v_horizon flowfabric.ff_event_cursor := flowfabric._ff_event_horizon();
 begin
@@ -67,13 +67,13 @@ begin
             values ('workers_live', w.live), ('workers_draining', w.draining)
         ) as n (metric, value)
         union all
-        select 'event_held_back', jsonb_build_object('stream', s.stream), s.held_back, 'count', s.held_back >= 10000
+        select n.metric, jsonb_build_object('stream', s.stream), n.value, n.unit, n.capped
         from flowfabric._ff_measure_streams(v_horizon) as s
-        union all
-        select
-            'event_oldest_age_ms', jsonb_build_object('stream', s.stream),
-            coalesce(greatest(v_now_ms - s.oldest_at_ms, 0), 0), 'ms', false
-        from flowfabric._ff_measure_streams(v_horizon) as s
+        cross join lateral (
+            values
+            ('event_held_back', s.held_back, 'count', s.held_back >= 10000),
+            ('event_oldest_age_ms', coalesce(greatest(v_now_ms - s.oldest_at_ms, 0), 0), 'ms', false)
+        ) as n (metric, value, unit, capped)
         union all
         select
             'consumer_lag_ms', jsonb_build_object('consumer', c.consumer_name, 'stream', c.stream),

@@ -514,6 +514,11 @@ declare
     v_missing text[];
     v_why flowfabric.ff_explanation;
 begin
+    if p_exec.eligibility_state = 'blocked_by_route'
+        and flowfabric._ff_has_capable_worker(p_exec.namespace, p_exec.lane_id, p_exec.capability_set_id, p_now_ms)
+    then
+        return null;
+    end if;
     select s.tokens into v_required
     from flowfabric.ff_capability_set as s
     where s.capability_set_id = p_exec.capability_set_id;

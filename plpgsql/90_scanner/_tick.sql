@@ -46,15 +46,15 @@ begin
         when 'delayed' then
             v_scan := flowfabric.ff_promote_due(p_limit);
         when 'dependency' then
-            select coalesce(sum(d.edges_resolved), 0), coalesce(sum(d.edges_resolved + d.outbox_done), 0) > 0
+            select coalesce(sum(d.edges_resolved), 0)::integer, coalesce(sum(d.edges_resolved + d.outbox_done), 0) > 0
             into v_scan.processed, v_scan.more
             from flowfabric.ff_dispatch_dependencies(p_limit) as d;
         when 'edge_cancel' then
-            select coalesce(sum(d.cancelled + d.already_terminal + d.not_found), 0), count(*) > 0
+            select coalesce(sum(d.cancelled + d.already_terminal + d.not_found), 0)::integer, count(*) > 0
             into v_scan.processed, v_scan.more
             from flowfabric.ff_dispatch_sibling_cancels(p_limit) as d;
         when 'cancel_backlog' then
-            select coalesce(sum(d.cancelled + d.already_terminal), 0), count(*) > 0
+            select coalesce(sum(d.cancelled + d.already_terminal), 0)::integer, count(*) > 0
             into v_scan.processed, v_scan.more
             from flowfabric.ff_drain_cancel_backlog(p_limit) as d;
         when 'edge_cancel_reconcile' then

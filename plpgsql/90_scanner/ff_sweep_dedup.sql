@@ -19,14 +19,14 @@ as $$
 declare
     c_fn constant text := 'ff_sweep_dedup';
     v_now_ms bigint := flowfabric.ff_now_ms();
-    v_creations integer;
-    v_suspends integer;
-    v_signals integer;
-    v_reports integer;
-    v_reservations integer;
-    v_due integer;
-    v_count integer;
-    v_deleted integer := 0;
+    v_creations bigint;
+    v_suspends bigint;
+    v_signals bigint;
+    v_reports bigint;
+    v_reservations bigint;
+    v_due bigint;
+    v_count bigint;
+    v_deleted bigint := 0::bigint;
 begin
     perform flowfabric._ff_check_scan_limit(p_limit, c_fn);
     select

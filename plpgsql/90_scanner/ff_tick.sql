@@ -142,7 +142,7 @@ begin
         v_scan := row(0, 0, 0, false)::flowfabric.ff_scan;
         v_error := left(concat_ws(' ', sqlstate, sqlerrm, nullif(v_detail, '')), 1000);
     end;
-    v_duration_ms := least(extract(epoch from clock_timestamp() - v_started_at) * 1000, 2147483647);
+    v_duration_ms := least(extract(epoch from clock_timestamp() - v_started_at) * 1000, 2147483647)::integer;
     v_failures := case when v_error is null then 0 else v_scanner.consecutive_failures + 1 end;
 
     update flowfabric.ff_scanner as s

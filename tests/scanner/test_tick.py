@@ -324,3 +324,52 @@ def test_time_is_bounded_however_much_is_due(engine: Engine) -> None:
         if len(seen) == scanners:
             return
     raise AssertionError(f"never had their turn: {engine.due()}")
+
+
+def test_setting_a_scanner_waits_for_the_tick_that_runs_it(engine: Engine, connect: Connect) -> None:
+    ticker, operator = connect(autocommit=False), connect()
+    tick(ticker, "delayed")
+    setting = in_background(lambda: call(operator, "ff_set_scanner", scanner="delayed", enabled=False))
+    wait_until_blocked(engine.db, operator, by=ticker)
+    ticker.commit()
+    assert setting.result() == {"outcome": "changed"}
+    # Neither has overwritten what the other did.
+    schedule = engine.schedule("delayed")
+    assert (schedule["enabled"], schedule["last_run_at_ms"]) == (False, 1_000_000)
+
+
+def expired_keys(engine: Engine, count: int) -> None:
+    for number in range(count):
+        engine.create(number, idempotency_key=f"key-{number}", dedup_ttl_ms=1000)
+    engine.clock.advance(1000)
+
+
+def test_two_sweeps_share_expired_keys(engine: Engine, connect: Connect) -> None:
+    expired_keys(engine, 10)
+    first = connect(autocommit=False)
+    assert call(first, "ff_sweep_dedup", limit=4) == {"processed": 4, "skipped": 0, "errors": 0, "more": True}
+    assert call(engine.db, "ff_sweep_dedup", limit=10) == {
+        "processed": 6,
+        "skipped": 4,
+        "errors": 0,
+        "more": False,
+    }
+    first.commit()
+    assert value(engine.db, "select count(*) from flowfabric.ff_execution_idempotency") == 0
+
+
+def test_a_key_that_somebody_is_using_anew_is_kept(engine: Engine, connect: Connect) -> None:
+    expired_keys(engine, 2)
+    producer = connect(autocommit=False)
+    call(
+        producer,
+        "ff_create_execution",
+        execution_kind="test",
+        execution_id=wire_id(7),
+        idempotency_key="key-1",
+        dedup_ttl_ms=1000,
+    )
+    assert call(engine.db, "ff_sweep_dedup")["processed"] == 1
+    producer.commit()
+    assert call(engine.db, "ff_sweep_dedup")["processed"] == 0
+    assert value(engine.db, "select execution_id::text from flowfabric.ff_execution_idempotency") == uuid(7)
