@@ -126,7 +126,12 @@ def test_every_code_that_a_function_names_is_in_the_catalogue() -> None:
 
 def test_no_function_builds_a_sqlstate_by_hand() -> None:
     raise_with_state = re.compile(r"\berrcode\b|\braise\s+(?:exception\s+)?sqlstate\b", re.IGNORECASE)
-    assert [name for name, text in sql_sources() if raise_with_state.search(text)] == [CATALOGUE.as_posix()]
+    # A procedure that commits cannot be security definer, so its caller may not execute _ff_raise. It takes
+    # the state from the catalogue all the same.
+    assert [name for name, text in sql_sources() if raise_with_state.search(text)] == [
+        CATALOGUE.as_posix(),
+        "plpgsql/90_scanner/ff_tick_loop.sql",
+    ]
 
 
 def load_catalogue(db: psycopg.Connection[Any], text: str) -> None:

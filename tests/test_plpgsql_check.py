@@ -35,8 +35,8 @@ def check_functions(connection: Connection) -> list[Finding]:
             cross join lateral plpgsql_check_function_tb(
                 p.oid, fatal_errors => false, all_warnings => true) as found
             where p.pronamespace = 'flowfabric'::regnamespace and l.lanname = 'plpgsql'
-                -- The check takes row locks for reads. A function that locks must be volatile: a stable one sees
-                -- the snapshot of its caller, and not what it waited for.
+                -- The check takes row locks for reads. A function that locks must be volatile: a stable one
+                -- sees the snapshot of its caller, and not what it waited for.
                 and found.message <> 'routine is marked as VOLATILE, should be STABLE'
             order by 1, 2
             """

@@ -38,7 +38,7 @@ def test_ctrl_c_ends_it_with_success_and_the_next_run_finds_the_data(workspace: 
         assert query(facts["dsn"], "select sum(n) from run") == ({1: 1, 2: 3}[run],)
         # A terminal sends Ctrl-C to the whole group; the server must not take it for itself.
         os.killpg(process.pid, signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         assert not is_running(pid)
         log = (workspace / "home" / "server.log").read_text()
         assert "received fast shutdown request" in log
@@ -49,7 +49,7 @@ def test_an_ephemeral_server_leaves_nothing_and_heeds_sigterm() -> None:
     process, facts = run_dev("--ephemeral", "--provider", "wheel", "--pg-version", "16")
     assert (facts["version"], facts["provider"]) == (16, "wheel")
     process.terminate()
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0
     assert not Path(facts["data_dir"]).exists()
 
 
@@ -73,7 +73,7 @@ def test_text_for_people_says_what_to_paste_and_a_second_run_says_it_again(works
     assert second.stderr == f"Error: A server already runs on {home}: connect with {pasted[1]}\n"
 
     os.kill(server_pid(home), signal.SIGINT)
-    assert process.wait(20) == 1
+    assert process.wait(60) == 1
     assert process.stderr is not None
     complaint = process.stderr.read()
     assert complaint.startswith("Error: The server ended by itself.\nServer log:\n")

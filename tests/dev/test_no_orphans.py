@@ -95,12 +95,17 @@ def test_a_killed_supervisor_leaves_no_server(workspace: Path) -> None:
 def test_an_owner_that_ends_while_the_data_directory_is_made_leaves_none(
     workspace: Path, signum: signal.Signals
 ) -> None:
-    home = workspace / "home"
-    home.mkdir()
-    owner = python("-c", OWNER, str(home))
-    assert eventually((home / "pgdata.new" / "PG_VERSION").exists)
-    os.killpg(owner.pid, signum)
-    assert owner.wait(10) in (-signum, 1)
+    for number in range(10):
+        home = workspace / f"home{number}"
+        home.mkdir()
+        owner = python("-c", OWNER, str(home))
+        assert eventually((home / "pgdata.new" / "PG_VERSION").exists)
+        os.killpg(owner.pid, signum)
+        ended = owner.wait(10)
+        if not (home / "pgdata").exists():
+            break
+        # On a busy machine the directory may be finished before the signal arrives: that is another test.
+    assert ended in (-signum, 1)
     assert eventually(lambda: not (home / "pgdata.new").exists())
     assert not (home / "pgdata").exists()
     # The lock on the directory is the supervisor's, who goes last.
