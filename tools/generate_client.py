@@ -386,18 +386,19 @@ def class_name(type_name: str) -> str:
     return "".join(part.capitalize() for part in type_name.removeprefix("ff_").split("_"))
 
 
+CONSTANTS = {"NULL": "None", "true": "True", "false": "False"}
+
+
 def python_default(expression: str) -> str:
     literal = re.sub(r"::[a-z ]+(\[\])?$", "", expression)
-    if literal == "NULL":
-        return "None"
+    if literal in CONSTANTS:
+        return CONSTANTS[literal]
     if expression.endswith("[]"):
         return repr(tuple(element for element in literal[2:-2].split(",") if element))
-    if literal == "'{}'":
+    if expression.endswith("::jsonb"):
         return "EMPTY_OBJECT"
     if expression.endswith("::bytea"):
         return repr(bytes.fromhex(literal[3:-1]))
-    if literal in ("true", "false"):
-        return literal.capitalize()
     if literal.startswith("'"):
         return '"' + literal[1:-1].replace("''", "'") + '"'
     return f"{int(literal):_}" if re.fullmatch(r"-?\d+", literal) else str(float(literal))

@@ -124,7 +124,8 @@ as $$
 declare
     v_floor integer := case when p_maxlen_floor > 0 then p_maxlen_floor else 64 end;
     v_ceiling integer := greatest(case when p_maxlen_ceiling > 0 then p_maxlen_ceiling else 16384 end, v_floor);
-    v_alpha double precision := case when p_ema_alpha > 0 and p_ema_alpha <= 1 then p_ema_alpha else 0.2::double precision end;
+    v_alpha double precision := case
+        when p_ema_alpha > 0 and p_ema_alpha <= 1 then p_ema_alpha else 0.2::double precision end;
     v_two_lives_s double precision := greatest(p_ttl_ms, 1) / 500.0::double precision;
 begin
     if p_rate_hz is null then
