@@ -260,7 +260,7 @@ begin
             position integer,
             name text,
             execution_id uuid,
-            has_own_id boolean,
+            given_id text,
             lane_id text,
             execution_kind text,
             payload bytea,

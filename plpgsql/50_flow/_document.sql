@@ -355,6 +355,8 @@ create or replace function flowfabric._ff_read_document_members(p_flow jsonb, p_
 returns flowfabric.ff_flow_document_member[]
 language plpgsql immutable
 as $$
+declare
+    v_defaults jsonb := coalesce(p_flow -> 'defaults', '{}');
 begin
     return array(
         select row(
@@ -363,7 +365,7 @@ begin
                 else flowfabric._ff_derived_id(
                     uuid_send(p_flow_id) || '\x01'::bytea || convert_to(m.member ->> 'name', 'UTF8'))
             end,
-            m.member ? 'execution_id',
+            m.member ->> 'execution_id',
             m.member ->> 'lane_id', m.member ->> 'execution_kind',
             case when m.member ? 'payload' then convert_to((m.member -> 'payload')::text, 'UTF8')
                 else nullif(decode(m.member ->> 'payload_base64', 'base64'), '')
@@ -377,8 +379,9 @@ begin
         )::flowfabric.ff_flow_document_member
         from (
             -- A value of its own replaces the default as a whole: this is what || does at the top level.
-            select coalesce(p_flow -> 'defaults', '{}') || u.member as member, u.position::integer
+            select v_defaults || u.member as member, u.position::integer
             from jsonb_array_elements(p_flow -> 'members') with ordinality as u (member, position)
+            offset 0
         ) as m
         order by m.position);
 end;
@@ -411,7 +414,6 @@ comment on function flowfabric._ff_read_document_edges(jsonb, uuid) is
 -- The rest of check 4: ids against each other and against the flow. Edges between the same two members have the same
 -- derived id; that is check 6's to say.
 create or replace function flowfabric._ff_check_document_ids(
-    p_flow jsonb,
     p_partition_key smallint,
     p_members flowfabric.ff_flow_document_member[],
     p_edges flowfabric.ff_flow_document_edge[],
@@ -426,12 +428,11 @@ begin
     select w.position, w.reason, w.given_id into v_wrong
     from (
         select
-            m.position, p_flow -> 'members' -> (m.position - 1) ->> 'execution_id' as given_id,
+            m.position, m.given_id,
             case
-                when substring(p_flow -> 'members' -> (m.position - 1) ->> 'execution_id' from '^\{fp:([0-9]+)\}')
-                    <> p_partition_key::text then 'partition_mismatch'
-                when row_number() over (partition by m.execution_id order by m.has_own_id, m.position) > 1
-                    then 'duplicate_id'
+                when substring(m.given_id from '^\{fp:([0-9]+)\}') <> p_partition_key::text then 'partition_mismatch'
+                when row_number() over (
+                    partition by m.execution_id order by m.given_id is not null, m.position) > 1 then 'duplicate_id'
             end as reason
         from unnest(p_members) as m
     ) as w
@@ -461,7 +462,7 @@ begin
 end;
 $$;
 comment on function flowfabric._ff_check_document_ids(
-    jsonb, smallint, flowfabric.ff_flow_document_member[], flowfabric.ff_flow_document_edge[], text) is
+    smallint, flowfabric.ff_flow_document_member[], flowfabric.ff_flow_document_edge[], text) is
 'Internal: check 4 of a submission: ids on another partition, or given twice.';
 
 -- Check 5: what ff_create_execution checks

@@ -37,7 +37,7 @@ begin
     v_partition_key := flowfabric.ff_flow_partition(v_flow_id);
     v_members := flowfabric._ff_read_document_members(p_flow, v_flow_id);
     v_edges := flowfabric._ff_read_document_edges(p_flow, v_flow_id);
-    perform flowfabric._ff_check_document_ids(p_flow, v_partition_key, v_members, v_edges, c_fn);
+    perform flowfabric._ff_check_document_ids(v_partition_key, v_members, v_edges, c_fn);
     v_policies := array(
         select m.policy from unnest(v_members) as m where m.policy is not null
         group by m.policy order by min(m.position));
@@ -77,7 +77,7 @@ begin
     perform flowfabric._ff_create_members(
         p_flow, v_partition_key, v_flow_id, v_members, v_edges, v_policies, v_facts, v_now_ms, c_fn);
     perform flowfabric._ff_create_graph(
-        p_flow, v_partition_key, v_flow_id, v_members, v_edges, v_revision, v_now_ms);
+        p_flow -> 'joins', v_partition_key, v_flow_id, v_members, v_edges, v_revision, v_now_ms);
     perform flowfabric._ff_wake('ff_eligible', w.lane_id)
     from (
         select distinct e.lane_id
@@ -123,6 +123,7 @@ language plpgsql volatile
 set enable_nestloop = off -- _document.sql
 as $$
 declare
+    v_namespace text := p_flow ->> 'namespace';
     v_set_ids integer[];
     v_row record;
     v_created integer;
@@ -165,7 +166,7 @@ begin
         eligibility_state, blocking_reason, blocking_detail, attempt_state, delay_until_ms, deadline_at_ms,
         created_at_ms, last_transition_at_ms, last_mutation_at_ms)
     select
-        p_partition_key, m.execution_id, p_flow_id, p_flow ->> 'namespace', m.lane_id, m.execution_kind, m.priority,
+        p_partition_key, m.execution_id, p_flow_id, v_namespace, m.lane_id, m.execution_kind, m.priority,
         coalesce(f.capability_set_id, 1), f.budget_ids, f.quota_policy_id, f.attempt_timeout_ms, f.retention_ms,
         m.tags ->> c.instance_tag_key, 'runnable', 'unowned',
         case
@@ -196,7 +197,7 @@ begin
     on conflict do nothing;
     get diagnostics v_created = row_count;
     if v_created < cardinality(p_members) then
-        select m.position, m.execution_id, m.has_own_id into v_row
+        select m.position, m.execution_id, m.given_id into v_row
         from unnest(p_members) as m
         join flowfabric.ff_exec_core as e on e.partition_key = p_partition_key and e.execution_id = m.execution_id
         where e.flow_id is distinct from p_flow_id
@@ -205,7 +206,7 @@ begin
         perform flowfabric._ff_raise_at(
             p_fn,
             'members[' || (v_row.position - 1)::text || ']'
-            || case when v_row.has_own_id then '.execution_id' else '' end,
+            || case when v_row.given_id is not null then '.execution_id' else '' end,
             'execution_id', 'execution_exists',
             flowfabric.ff_format_execution_id(p_partition_key, v_row.execution_id));
     end if;
@@ -223,7 +224,7 @@ comment on function flowfabric._ff_create_members(
 'Internal: creates the members of a submitted flow, or raises for a lane that is closed or an id that is taken.';
 
 create or replace function flowfabric._ff_create_graph(
-    p_flow jsonb,
+    p_joins jsonb,
     p_partition_key smallint,
     p_flow_id uuid,
     p_members flowfabric.ff_flow_document_member[],
@@ -256,7 +257,7 @@ begin
         select e.downstream, count(*) as inputs from unnest(p_edges) as e group by e.downstream
     ) as i
     join unnest(p_members) as m on m.name = i.downstream
-    cross join lateral (select p_flow -> 'joins' -> m.name as policy) as j;
+    cross join lateral (select p_joins -> m.name as policy) as j;
 end;
 $$;
 comment on function flowfabric._ff_create_graph(
