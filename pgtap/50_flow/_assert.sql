@@ -17,7 +17,8 @@ select ff_tap.connect('{1}', 5);
 select ff_tap.stage(1, 6);
 select ff_tap.finish(1);
 select lives_ok(
-    format('select flowfabric._ff_assert_edge_group(%L)', ff_tap.flow_id()), 'a flow in the middle of its life is sound');
+    format('select flowfabric._ff_assert_edge_group(%L)', ff_tap.flow_id()),
+    'a flow in the middle of its life is sound');
 savepoint sound;
 update flowfabric.ff_edge_group as g set n = 4 where g.downstream_eid = ff_tap.eid(4);
 select is(ff_tap.broken(), 'group_counts_its_edges', 'edges that are not there are missed');

@@ -60,7 +60,8 @@ select ff_tap.freeze_time(2500);
 select ff_tap.finish(27);
 select is(
     ff_tap.states(28) || ', ' || ff_tap.edge_group(28),
-    'skipped, all_of of 3: 2 ok, 1 failed, 0 skipped, impossible@2000', 'a later success changes the count, not the verdict');
+    'skipped, all_of of 3: 2 ok, 1 failed, 0 skipped, impossible@2000',
+    'a later success changes the count, not the verdict');
 select ff_tap.freeze_time(2000);
 
 -- any_of
@@ -223,7 +224,8 @@ select is(
 
 -- Data passing
 select ff_tap.flow(12, 101);
-update flowfabric.ff_exec_payload as p set payload = 'own' where p.execution_id between ff_tap.eid(101) and ff_tap.eid(112);
+update flowfabric.ff_exec_payload as p set payload = 'own'
+where p.execution_id between ff_tap.eid(101) and ff_tap.eid(112);
 select ff_tap.connect('{101, 102}', 103, 'ref');
 select ff_tap.finish(102, 'success', 'second');
 select is(ff_tap.payload(103), 'second/text', 'a result is passed on as soon as it is there');
@@ -286,7 +288,8 @@ select is(
     ff_tap.states(152, 154, 155), 'cancelled waiting waiting',
     'cancels are counted over the joins of a call, and those of one join are not torn apart');
 select is(
-    (select g.cancel_siblings_pending_members from flowfabric.ff_edge_group as g where g.downstream_eid = ff_tap.eid(157)),
+    (select g.cancel_siblings_pending_members from flowfabric.ff_edge_group as g
+     where g.downstream_eid = ff_tap.eid(157)),
     array[ff_tap.eid(154), ff_tap.eid(155)], 'what is too much is listed');
 select flowfabric.ff_dispatch_sibling_cancels();
 select is(ff_tap.states(154, 155), 'cancelled cancelled', 'for the dispatcher');

@@ -8,7 +8,8 @@ prepare ack (integer) as select a.* from flowfabric.ff_ack_cancel_member(ff_tap.
 select ff_tap.freeze_time(1000);
 select ff_tap.flow(3);
 select flowfabric.ff_cancel_flow(ff_tap.flow_id(), 'stop', 'cancel_all', p_sync_limit => 1);
-select results_eq('execute ack(1)', $$values ('not_pending', 2)$$, 'a member that was cancelled at once is not pending');
+select results_eq('execute ack(1)', $$values ('not_pending', 2)$$,
+    'a member that was cancelled at once is not pending');
 select to_jsonb(ff_tap.core(ff_tap.m(2))) as member \gset
 select results_eq('execute ack(2)', $$values ('acked', 1)$$, 'a pending one is taken out');
 select is(ff_tap.backlog(), '{3}', 'the other one stays');
@@ -17,7 +18,8 @@ select is(to_jsonb(ff_tap.core(ff_tap.m(2))), :'member'::jsonb, 'the execution i
 select results_eq('execute ack(2)', $$values ('not_pending', 1)$$, 'the repeat finds nothing');
 select results_eq('execute ack(3)', $$values ('acked', 0)$$, 'the last one is taken out');
 select is_empty('select from flowfabric.ff_cancel_backlog', 'and the backlog with it');
-select is((select count(*) from flowfabric.ff_operator_event), 1::bigint, 'no event tells of it: there is only the cancel''s');
+select is((select count(*) from flowfabric.ff_operator_event), 1::bigint,
+    'no event tells of it: there is only the cancel''s');
 select results_eq('execute ack(404)', $$values ('not_pending', 0)$$, 'an unknown member is not pending');
 select is(
     flowfabric.ff_ack_cancel_member(gen_random_uuid(), ff_tap.m(1)),

@@ -132,7 +132,8 @@ select flowfabric.ff_add_execution_to_flow(ff_tap.flow_id(), ff_tap.m(31));
 select ff_tap.connect('{11}', 31);
 select is(
     (select row(e.public_state, e.delay_until_ms) from ff_tap.core(ff_tap.m(31)) as e),
-    row('waiting_children'::flowfabric.ff_public_state, 9000::bigint), 'a child that is delayed waits, and keeps its delay');
+    row('waiting_children'::flowfabric.ff_public_state, 9000::bigint),
+    'a child that is delayed waits, and keeps its delay');
 
 -- An upstream that has ended: all_of
 select ff_tap.finish(13);

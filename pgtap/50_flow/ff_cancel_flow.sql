@@ -243,7 +243,8 @@ select throws_ok(
     'a flow is required');
 select is(ff_tap.everything(), :'before'::jsonb, 'no refusal writes anything');
 select lives_ok(
-    $$execute cancel('stop', 'cancel_all', null, null, 2147483647)$$, 'NULL is the usual grace, and the limit may be large');
+    $$execute cancel('stop', 'cancel_all', null, null, 2147483647)$$,
+    'NULL is the usual grace, and the limit may be large');
 select is_empty('select f.* from flowfabric.ff_check_invariants() as f', 'all of it is consistent');
 
 -- Members that wait are cancelled together; each ends as a cancel of its own would leave it.
@@ -256,7 +257,8 @@ select flowfabric.ff_add_execution_to_flow(ff_tap.flow_id(), ff_tap.m(n)) from g
 select ff_tap.finish(n, 'failed') from generate_series(103, 104) as n;
 select ff_tap.finish(n, 'cancelled') from generate_series(105, 106) as n;
 select flowfabric.ff_replay_execution(ff_tap.m(n)) from generate_series(105, 106) as n;
-select flowfabric.ff_block_execution_for_admission(ff_tap.m(n), 'waiting_for_quota') from generate_series(107, 108) as n;
+select flowfabric.ff_block_execution_for_admission(ff_tap.m(n), 'waiting_for_quota')
+from generate_series(107, 108) as n;
 select ff_tap.claim(n) from generate_series(109, 110) as n;
 select flowfabric.ff_delay_execution(ff_tap.m(n), p_delay_until_ms => 60000, p_source => 'operator_override')
 from generate_series(109, 110) as n;

@@ -15,9 +15,11 @@ select ff_tap.connect('{1}', 2);
 select ff_tap.connect('{2}', 3);
 select ff_tap.connect('{3}', 4);
 select ff_tap.finish(1);
-select is(ff_tap.states(1, 2), 'completed waiting_children', 'a call that may resolve nothing leaves the child waiting');
+select is(ff_tap.states(1, 2), 'completed waiting_children',
+    'a call that may resolve nothing leaves the child waiting');
 select is(
-    (select row(ff_tap.number_of(o.upstream_eid), o.outcome, o.enqueued_at_ms) from flowfabric.ff_dependency_outbox as o),
+    (select row(ff_tap.number_of(o.upstream_eid), o.outcome, o.enqueued_at_ms)
+     from flowfabric.ff_dependency_outbox as o),
     row(1, 'success'::flowfabric.ff_terminal_outcome, 1000::bigint), 'and its upstream in the outbox');
 select ff_tap.freeze_time(2000);
 select results_eq(
@@ -39,7 +41,8 @@ select results_eq(
 select is(ff_tap.states(3, 4), 'skipped waiting_children', 'of two');
 select is(ff_tap.outbox(), '{3}', 'who was skipped owes the next');
 select results_eq(
-    'execute dispatch(1)', format('values (%L::uuid, 1, 1, 0, 1, false)', ff_tap.flow_id()), 'which is the next call''s');
+    'execute dispatch(1)', format('values (%L::uuid, 1, 1, 0, 1, false)', ff_tap.flow_id()),
+    'which is the next call''s');
 select is(ff_tap.states(3, 4), 'skipped skipped', 'until the end');
 select ff_tap.flow(60, 101);
 select ff_tap.connect(array[n], n + 1) from generate_series(101, 159) as n;

@@ -75,7 +75,8 @@ rollback to savepoint grace_over;
 update flowfabric.ff_flow_core as f set cancel_reason = null;
 select flowfabric.ff_drain_cancel_backlog(1);
 select is(
-    (select n.cancellation_reason from ff_tap.note(ff_tap.m(1)) as n), 'flow_cancelled', 'a member always has a reason');
+    (select n.cancellation_reason from ff_tap.note(ff_tap.m(1)) as n), 'flow_cancelled',
+    'a member always has a reason');
 insert into flowfabric.ff_cancel_backlog (partition_key, flow_id, requested_at_ms, grace_until_ms, cancellation_policy)
 values (77, '6ba7b810-9dad-11d1-80b4-00c04fd430c8', 0, 0, 'cancel_all');
 select results_eq(

@@ -18,7 +18,8 @@ select ff_tap.connect('{2, 1}', 3);
 select ff_tap.stage(3, 4);
 select ff_tap.stage(1, 4);
 select ff_tap.finish(2);
-select is(ff_tap.edges(3, 'incoming'), '{1->3 unsatisfied,2->3 satisfied}', 'those that enter, in the order of their ids');
+select is(ff_tap.edges(3, 'incoming'), '{1->3 unsatisfied,2->3 satisfied}',
+    'those that enter, in the order of their ids');
 select is(ff_tap.edges(3, 'outgoing'), '{3->4 staged}', 'those that leave');
 select is(ff_tap.edges(1, 'outgoing'), '{1->3 unsatisfied,1->4 staged}', 'staged or applied');
 select is(ff_tap.edges(1, 'incoming'), '{}', 'a root has none that enter');

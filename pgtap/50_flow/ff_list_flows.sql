@@ -25,7 +25,8 @@ select flow_id from (
 select flowfabric.ff_create_flow(f.flow_id, 'dag') from fellow as f;
 
 select is(
-    (select array_agg(row(flowfabric.ff_flow_partition(f.flow_id), f.flow_id)::text) from flowfabric.ff_list_flows() as f),
+    (select array_agg(row(flowfabric.ff_flow_partition(f.flow_id), f.flow_id)::text)
+     from flowfabric.ff_list_flows() as f),
     (select array_agg(row(c.partition_key, c.flow_id)::text order by c.partition_key, c.flow_id)
      from flowfabric.ff_flow_core as c),
     'flows are listed by partition and id');
@@ -59,7 +60,8 @@ select is(
     'a page starts behind its cursor');
 select is(ff_tap.flows(null, 'ffffffff-ffff-ffff-ffff-ffffffffffff', 0), '{}', 'a limit of 0 gives nothing');
 select is(
-    ff_tap.flows(77::smallint, '6ba7b810-9dad-11d1-80b4-00c04fd430c8', 100), '{}', 'nor does a page behind the last flow');
+    ff_tap.flows(77::smallint, '6ba7b810-9dad-11d1-80b4-00c04fd430c8', 100), '{}',
+    'nor does a page behind the last flow');
 
 -- The status
 select flowfabric.ff_cancel_flow('6ba7b810-9dad-11d1-80b4-00c04fd430c8', 'over', 'flow_only');

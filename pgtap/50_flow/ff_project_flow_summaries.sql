@@ -68,9 +68,11 @@ select results_eq('execute project(1)', 'values (1, 0, 0, true)', 'unless it has
 select is(ff_tap.summaries(), '1:open@7000 2:open@6000 3:open@6000', 'as by a replay');
 
 -- A flow that cannot be counted does not stop the others.
-alter table flowfabric.ff_flow_summary add constraint no_third check (last_summary_update_at <> 8000 or total_members < 2);
+alter table flowfabric.ff_flow_summary
+add constraint no_third check (last_summary_update_at <> 8000 or total_members < 2);
 select ff_tap.freeze_time(8000);
-update flowfabric.ff_exec_core as e set flow_id = ff_tap.flow_of(2), partition_key = flowfabric.ff_flow_partition(ff_tap.flow_of(2))
+update flowfabric.ff_exec_core as e
+set flow_id = ff_tap.flow_of(2), partition_key = flowfabric.ff_flow_partition(ff_tap.flow_of(2))
 where e.execution_id = md5('member 3')::uuid;
 select results_eq('execute project(100)', 'values (1, 0, 1, false)', 'one that fails is counted as an error');
 select is(

@@ -45,7 +45,8 @@ select is(ff_tap.states(7, 8), 'completed waiting_children', 'somebody forgot to
 select ff_tap.freeze_time(2000);
 select results_eq('execute reconcile(50)', 'values (1, 0, 0, 0, 0)', 'which is found');
 select is(
-    (select row(ff_tap.number_of(o.upstream_eid), o.outcome, o.enqueued_at_ms) from flowfabric.ff_dependency_outbox as o),
+    (select row(ff_tap.number_of(o.upstream_eid), o.outcome, o.enqueued_at_ms)
+     from flowfabric.ff_dependency_outbox as o),
     row(7, 'success'::flowfabric.ff_terminal_outcome, 2000::bigint), 'and left to the dispatcher');
 select results_eq('execute reconcile(50)', 'values (0, 0, 0, 0, 0)', 'once');
 select flowfabric.ff_dispatch_dependencies();
@@ -73,7 +74,8 @@ select ff_tap.finish(10, 'failed');
 select ff_tap.block(11);
 update flowfabric.ff_edge as d set dep_state = 'unsatisfied', resolved_outcome = null
 where d.edge_id = ff_tap.edge_id(11, 12);
-update flowfabric.ff_edge_group as g set skip_count = 0, group_state = 'pending' where g.downstream_eid = ff_tap.eid(12);
+update flowfabric.ff_edge_group as g set skip_count = 0, group_state = 'pending'
+where g.downstream_eid = ff_tap.eid(12);
 select ff_tap.block(12);
 select results_eq('execute reconcile(50)', 'values (0, 0, 1, 0, 0)', 'is skipped');
 select is(ff_tap.states(11, 12), 'skipped skipped', 'with all that depends on it');
@@ -93,7 +95,8 @@ update flowfabric.ff_edge as d set dep_state = 'unsatisfied', resolved_outcome =
 where d.edge_id = ff_tap.edge_id(32, 33);
 select ff_tap.block(9);
 select results_eq(
-    'execute reconcile(50)', 'values (0, 1, 0, 0, 1)', 'one that cannot be repaired is counted, and the next one is done');
+    'execute reconcile(50)', 'values (0, 1, 0, 0, 1)',
+    'one that cannot be repaired is counted, and the next one is done');
 select is(
     (select jsonb_build_array(f.scanner, f.item_key, f.failures) from flowfabric.ff_scanner_failure as f),
     jsonb_build_array('dependency_reconcile', ff_tap.m(32), 1), 'and recorded');

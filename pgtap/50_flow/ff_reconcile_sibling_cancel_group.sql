@@ -21,10 +21,12 @@ $$;
 select ff_tap.flow(4);
 select ff_tap.join(4, 'any_of', 'cancel_remaining');
 select ff_tap.connect('{1, 2, 3}', 4);
-select results_eq('execute reconcile(4)', $$values ('no_op', 'not_in_set')$$, 'a join that is not queued needs nothing');
+select results_eq('execute reconcile(4)', $$values ('no_op', 'not_in_set')$$,
+    'a join that is not queued needs nothing');
 select ff_tap.pend(404, '{}');
 select results_eq(
-    'execute reconcile(404)', $$values ('sremmed_stale', 'missing_edgegroup')$$, 'a join that is gone leaves the queue');
+    'execute reconcile(404)', $$values ('sremmed_stale', 'missing_edgegroup')$$,
+    'a join that is gone leaves the queue');
 select results_eq('execute reconcile(404)', $$values ('no_op', 'not_in_set')$$, 'for good');
 select ff_tap.pend(4, '{}', false);
 select results_eq(
@@ -48,7 +50,8 @@ select is_empty('select from flowfabric.ff_pending_cancel_groups', 'and it leave
 select ff_tap.pend(4, '{}');
 select results_eq('execute reconcile(4)', $$values ('completed_drain', null::text)$$, 'an empty list is done too');
 select ff_tap.pend(4, '{405}');
-select results_eq('execute reconcile(4)', $$values ('completed_drain', null::text)$$, 'and one whose siblings are gone');
+select results_eq('execute reconcile(4)', $$values ('completed_drain', null::text)$$,
+    'and one whose siblings are gone');
 select results_eq('execute reconcile(4)', $$values ('no_op', 'not_in_set')$$, 'the repeat finds nothing');
 select throws_ok(
     format('select flowfabric.ff_reconcile_sibling_cancel_group(null, %L)', ff_tap.m(4)), 'ZV001', 'invalid_input',

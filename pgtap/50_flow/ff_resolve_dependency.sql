@@ -65,7 +65,8 @@ delete from flowfabric.ff_dependency_outbox;
 
 -- Data passing
 select ff_tap.flow(12, 21);
-update flowfabric.ff_exec_payload as p set payload = 'own' where p.execution_id between ff_tap.eid(21) and ff_tap.eid(32);
+update flowfabric.ff_exec_payload as p set payload = 'own'
+where p.execution_id between ff_tap.eid(21) and ff_tap.eid(32);
 select ff_tap.finish(21, 'success', 'result of 21');
 select ff_tap.finish(22, 'success');
 select ff_tap.setting('max_sync_edges', 0);
@@ -146,7 +147,8 @@ select results_eq(
 -- Refusals
 select ff_tap.stage(41, 42);
 select ff_tap.everything() as before \gset
-select throws_ok($$execute resolve(41, 42, 'success')$$, 'ZV013', 'invalid_dependency', 'a staged edge is not resolved');
+select throws_ok($$execute resolve(41, 42, 'success')$$, 'ZV013', 'invalid_dependency',
+    'a staged edge is not resolved');
 select is(
     ff_tap.error_of($$execute resolve(1, 5, 'success')$$) - 'fn',
     jsonb_build_object('code', 'invalid_dependency', 'edge_id', ff_tap.edge_id(1, 5)), 'an unknown one is refused');

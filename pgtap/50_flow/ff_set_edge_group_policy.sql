@@ -12,11 +12,11 @@ select results_eq($$execute set_policy('quorum', 'let_run', 2)$$, $$values ('set
 select is(
     (select to_jsonb(g) from flowfabric.ff_edge_group as g),
     jsonb_build_object(
-        'partition_key', 6, 'flow_id', ff_tap.flow_id(), 'downstream_eid', ff_tap.eid(3), 'policy_kind', 'quorum', 'k', 2,
-        'on_satisfied', 'let_run', 'n', 0, 'success_count', 0, 'fail_count', 0, 'skip_count', 0, 'running_count', 0,
-        'group_state', 'pending', 'satisfied_at_ms', null, 'impossible_at_ms', null, 'created_at_ms', 1000,
-        'last_graph_revision', null, 'cancel_siblings_pending_flag', false, 'cancel_siblings_reason', null,
-        'cancel_siblings_pending_members', '[]'::jsonb),
+        'partition_key', 6, 'flow_id', ff_tap.flow_id(), 'downstream_eid', ff_tap.eid(3), 'policy_kind', 'quorum',
+        'k', 2, 'on_satisfied', 'let_run', 'n', 0, 'success_count', 0, 'fail_count', 0, 'skip_count', 0,
+        'running_count', 0, 'group_state', 'pending', 'satisfied_at_ms', null, 'impossible_at_ms', null,
+        'created_at_ms', 1000, 'last_graph_revision', null, 'cancel_siblings_pending_flag', false,
+        'cancel_siblings_reason', null, 'cancel_siblings_pending_members', '[]'::jsonb),
     'its join has nothing to count yet');
 select is(ff_tap.revision(), 3::bigint, 'the graph has not changed');
 select is(ff_tap.states(3), 'waiting', 'nor has the child');

@@ -20,7 +20,8 @@ select is(
     (select f.tags from flowfabric.ff_flow_core as f),
     '{"app.team": "red", "app.sub.field": "x", "a.1": ""}'::jsonb, 'old ones are replaced, new ones added');
 select results_eq(
-    format('execute tag(%L, %L)', ff_tap.flow_id(), '{"a.1": ""}'), 'values (1)', 'the repeat counts what it was given');
+    format('execute tag(%L, %L)', ff_tap.flow_id(), '{"a.1": ""}'), 'values (1)',
+    'the repeat counts what it was given');
 
 select ff_tap.everything() as before \gset
 select is(

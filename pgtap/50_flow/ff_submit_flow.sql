@@ -1,7 +1,7 @@
 -- A whole graph from one document: created as the single calls would, or refused with the place that is wrong.
 begin;
 \ir helpers.sql
-select plan(115);
+select plan(116);
 
 prepare submit (jsonb) as select s.* from flowfabric.ff_submit_flow($1) as s;
 
@@ -55,7 +55,8 @@ select is(
     (select array_agg(l.lane_id::text order by l.lane_id) from flowfabric.ff_lane_registry as l),
     '{default,slow}', 'lanes are registered');
 select is(
-    (select jsonb_agg(jsonb_build_array(convert_from(p.payload, 'UTF8'), p.payload_encoding, p.policy) order by p.payload)
+    (select jsonb_agg(
+        jsonb_build_array(convert_from(p.payload, 'UTF8'), p.payload_encoding, p.policy) order by p.payload)
      from flowfabric.ff_exec_payload as p),
     '[["{\"vendor\": \"a\"}", "json", {"retry_policy": {"max_retries": 2}}],
       ["{\"vendor\": \"b\"}", "json", {"retry_policy": {"max_retries": 2}}],
@@ -196,7 +197,8 @@ select is(
 select flowfabric.ff_complete_execution(
     c.execution_id, c.lease_id, c.lease_epoch, c.attempt_id)
 from flowfabric.ff_submit_flow('{
-    "flow_id": "22222222-2222-2222-2222-222222222222", "namespace": "x", "defaults": {"lane_id": "l", "execution_kind": "k"},
+    "flow_id": "22222222-2222-2222-2222-222222222222", "namespace": "x",
+    "defaults": {"lane_id": "l", "execution_kind": "k"},
     "members": [{"name": "a"}]}') as s
 cross join lateral flowfabric.ff_issue_grant_and_claim(s.execution_id, 30000) as c;
 select is(
@@ -264,10 +266,16 @@ select is(
     - 'actual_bytes',
     '{"code": "payload_too_large", "fn": "ff_submit_flow", "path": "$", "limit_bytes": 16777216}',
     'a document has at most 16 MiB');
+select is(
+    ff_tap.error_of($$select flowfabric.ff_submit_flow(jsonb_build_object('members', (
+        select jsonb_agg('1e131071'::jsonb) from generate_series(1, 9000))))$$),
+    '{"code": "payload_too_large", "fn": "ff_submit_flow", "path": "$", "limit_bytes": 16777216}',
+    'also if its text would be larger than the server can hold');
 
 -- 2 and 3
 select is(
-    ff_tap.refusal(b.changes::jsonb), jsonb_build_object('path', b.path, 'field', b.field, 'reason', b.reason), b.description)
+    ff_tap.refusal(b.changes::jsonb), jsonb_build_object('path', b.path, 'field', b.field, 'reason', b.reason),
+    b.description)
 from (values
     ('{"flow_id": 1}', 'flow_id', 'flow_id', 'not_string', 'an id is a text'),
     ('{"flow_kind": null}', 'flow_kind', 'flow_kind', 'not_string', 'a JSON null is none'),
@@ -287,15 +295,16 @@ from (values
     ('{"defaults": {"execution_kind": "k"}}', 'members[0].lane_id', 'lane_id', 'missing', 'and a lane'),
     ('{"members": [{"name": 1}]}', 'members[0].name', 'name', 'not_string', 'a name is a text'),
     (
-        '{"members": [{"name": "a"}, {"name": "b", "priority": 1.5}]}', 'members[1].priority', 'priority', 'not_integer',
+        '{"members": [{"name": "a"}, {"name": "b", "priority": 1.5}]}', 'members[1].priority', 'priority',
+        'not_integer',
         'a priority is whole'
     ),
     (
         '{"members": [{"name": "a", "delay_until_ms": 1e300}]}', 'members[0].delay_until_ms', 'delay_until_ms',
         'out_of_range', 'a time is within 2^53'
     ),
-    ('{"members": [{"name": "a", "policy": "x"}]}', 'members[0].policy', 'policy', 'not_object', 'a policy is an object'),
-    ('{"members": [{"name": "a", "nmae": "x"}]}', 'members[0].nmae', 'nmae', 'unknown_key', 'a misspelt key is refused'),
+    ('{"members": [{"name": "a", "policy": 7}]}', 'members[0].policy', 'policy', 'not_object', 'a policy is an object'),
+    ('{"members": [{"name": "a", "nmae": 7}]}', 'members[0].nmae', 'nmae', 'unknown_key', 'a misspelt key is refused'),
     ('{"edges": [{"upstream": "a"}]}', 'edges[0].downstream', 'downstream', 'missing', 'an edge has two ends'),
     ('{"edges": [[]]}', 'edges[0]', 'edges[0]', 'not_object', 'an edge is an object'),
     (
@@ -339,7 +348,8 @@ select is(
 
 -- 4
 select is(
-    ff_tap.refusal(b.changes::jsonb), jsonb_build_object('path', b.path, 'field', b.field, 'reason', b.reason), b.description)
+    ff_tap.refusal(b.changes::jsonb), jsonb_build_object('path', b.path, 'field', b.field, 'reason', b.reason),
+    b.description)
 from (values
     ('{"flow_id": "six"}', 'flow_id', 'flow_id', 'bad_id', 'an id is a uuid'),
     ('{"flow_id": "6ba7b8109dad11d180b400c04fd430c9"}', 'flow_id', 'flow_id', 'bad_id', 'with its hyphens'),
@@ -352,7 +362,7 @@ from (values
     ('{"members": [{"name": "ä"}]}', 'members[0].name', 'name', 'bad_name', 'is ASCII'),
     ('{"members": [{"name": "a\nb"}]}', 'members[0].name', 'name', 'bad_name', 'and one line'),
     ('{"members": [{"name": "a''; drop table x; --"}]}', 'members[0].name', 'name', 'bad_name', 'and harmless'),
-    ('{"members": [{"name": "a"}, {"name": "b"}, {"name": "a"}]}', 'members[2].name', 'name', 'duplicate_name', 'and its own'),
+    ('{"members": [{"name": "a"}, {"name": "a"}]}', 'members[1].name', 'name', 'duplicate_name', 'and its own'),
     (
         '{"members": [{"name": "a", "execution_id": "x"}]}', 'members[0].execution_id', 'execution_id', 'bad_id',
         'an execution id has its form'
@@ -398,12 +408,14 @@ select is(
     '{"path": "members[1].execution_id", "field": "execution_id", "reason": "duplicate_id"}',
     'a given id that is derived for another member is refused');
 select is(
-    ff_tap.refusal(jsonb_build_object('members', jsonb_build_array(jsonb_build_object('name', repeat('n', 129))))) ->> 'reason',
+    ff_tap.refusal(jsonb_build_object(
+        'members', jsonb_build_array(jsonb_build_object('name', repeat('n', 129))))) ->> 'reason',
     'bad_name', 'and not one more');
 
 -- 5
 select is(
-    ff_tap.error_of(format('select flowfabric.ff_submit_flow(%L)', ff_tap.document(b.changes::jsonb))) - array['fn', 'value'],
+    ff_tap.error_of(format('select flowfabric.ff_submit_flow(%L)', ff_tap.document(b.changes::jsonb)))
+    - array['fn', 'value'],
     b.refusal::jsonb, b.description)
 from (values
     (
@@ -475,7 +487,8 @@ select is(
     '{"path": "edges[0].downstream", "field": "downstream", "reason": "unknown_member", "value": "y"}',
     'a downstream too, with its name');
 select is(
-    ff_tap.error_of(format('execute submit(%L)', ff_tap.document('{"edges": [{"upstream": "a", "downstream": "a"}]}'))) - 'fn',
+    ff_tap.error_of(format(
+        'execute submit(%L)', ff_tap.document('{"edges": [{"upstream": "a", "downstream": "a"}]}'))) - 'fn',
     '{"code": "self_referencing_edge", "path": "edges[0]", "name": "a"}', 'nobody waits for itself');
 select throws_ok(
     format('execute submit(%L)', ff_tap.document('{"edges": [{"upstream": "a", "downstream": "a"}]}')), 'ZK003',
@@ -483,7 +496,8 @@ select throws_ok(
 select is(
     ff_tap.error_of(format('execute submit(%L)', ff_tap.document('{"edges": [
         {"upstream": "a", "downstream": "b"}, {"upstream": "a", "downstream": "c"},
-        {"upstream": "a", "downstream": "b", "edge_id": "00000000-0000-4000-8000-000000000001"}]}'))) - array['code', 'fn'],
+        {"upstream": "a", "downstream": "b", "edge_id": "00000000-0000-4000-8000-000000000001"}]}')))
+    - array['code', 'fn'],
     '{"path": "edges[2]", "field": "edges", "reason": "duplicate_edge", "value": "a -> b"}',
     'two members have one edge between them');
 
@@ -570,7 +584,8 @@ select is(
     'an id that is taken is refused')
 from (
     select ff_tap.execution(flowfabric.ff_format_execution_id(
-        flowfabric.ff_flow_partition('6ba7b810-9dad-11d1-80b4-00c04fd430c9'), 'cccccccc-0000-4000-8000-000000000001')) as id
+        flowfabric.ff_flow_partition('6ba7b810-9dad-11d1-80b4-00c04fd430c9'),
+        'cccccccc-0000-4000-8000-000000000001')) as id
 ) as x;
 delete from flowfabric.ff_exec_core as e where e.execution_id = 'cccccccc-0000-4000-8000-000000000001';
 delete from flowfabric.ff_exec_payload as e where e.execution_id = 'cccccccc-0000-4000-8000-000000000001';

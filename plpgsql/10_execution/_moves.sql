@@ -363,9 +363,15 @@ create or replace function flowfabric._ff_become_terminal(
 returns void
 language plpgsql volatile
 as $$
+declare
+    v_exec flowfabric.ff_exec_core := p_exec;
 begin
+    -- The hook returns a member's reservations after its cascade has locked the last execution: budgets come last.
+    if p_exec.flow_id is not null then
+        v_exec.open_reservation_count := 0;
+    end if;
     perform flowfabric._ff_set_unowned_state(
-        p_exec, 'terminal', 'not_applicable', 'none', null, p_outcome,
+        v_exec, 'terminal', 'not_applicable', 'none', null, p_outcome,
         coalesce(
             p_attempt_state,
             case when p_exec.total_attempt_count > 0 then 'attempt_terminal' else p_exec.attempt_state end),

@@ -185,11 +185,19 @@ language plpgsql stable
 as $$
 declare
     c_max_bytes constant integer := 16777216;
-    v_bytes integer := octet_length(p_flow::text);
+    v_bytes integer;
     v_limit bigint;
 begin
+    -- A few numbers like 1e100000 can stand for more text than the server can hold.
+    begin
+        v_bytes := octet_length(p_flow::text);
+    exception
+        when program_limit_exceeded then
+            perform flowfabric._ff_raise(
+                'payload_too_large', p_fn, jsonb_build_object('path', '$', 'limit_bytes', c_max_bytes));
+    end;
     if (jsonb_typeof(p_flow) = 'object') is not true then
-        perform flowfabric._ff_raise_at(p_fn, '$', 'flow', 'not_object', p_flow::text);
+        perform flowfabric._ff_raise_at(p_fn, '$', 'flow', 'not_object', left(p_flow::text, 200));
     end if;
     if v_bytes > c_max_bytes then
         perform flowfabric._ff_raise(

@@ -110,11 +110,21 @@ create or replace function flowfabric._ff_forgotten_dependencies()
 returns table (is_upstream boolean, partition_key smallint, execution_id uuid)
 language sql stable
 as $$
-    select true, u.partition_key, u.execution_id
-    from flowfabric.ff_exec_core as u
-    where u.lifecycle_phase = 'terminal' and flowfabric._ff_owes_edges(u)
-        and (u.partition_key, u.execution_id) in (
-            select d.partition_key, d.upstream_eid from flowfabric.ff_edge as d where d.dep_state = 'unsatisfied')
+    -- From the open edges to their upstreams: there are few of them beside all that has ever ended.
+    select true, w.partition_key, w.upstream_eid
+    from (
+        select distinct d.partition_key, d.upstream_eid
+        from flowfabric.ff_edge as d
+        where d.dep_state = 'unsatisfied'
+        offset 0
+    ) as w
+    cross join lateral (
+        select e as ended
+        from flowfabric.ff_exec_core as e
+        where e.partition_key = w.partition_key and e.execution_id = w.upstream_eid and e.lifecycle_phase = 'terminal'
+        offset 0
+    ) as u
+    where flowfabric._ff_owes_edges(u.ended)
     union all
     select false, e.partition_key, e.execution_id
     from flowfabric.ff_exec_core as e

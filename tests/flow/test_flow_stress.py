@@ -43,6 +43,8 @@ OVERTAKEN = frozenset(
         "lease_conflict",
         "max_replays_exhausted",
         "completion_dispatch_pending",
+        # Cancelled, replayed and claimed again by others between this session's claim and its end.
+        "stale_lease",
     }
 )
 

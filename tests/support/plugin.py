@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,9 @@ _CLUSTER_FAILURE = pytest.StashKey[str]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell starts background jobs with SIGINT ignored, and programs started by a test would inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "gate: a check of the sources that needs no server (tools/lint)")
     if os.environ.get("FLOWFABRIC_TEST_DSN") and config.getoption("numprocesses", None):
         raise pytest.UsageError(
