@@ -522,3 +522,62 @@ end;
 $$;
 comment on function flowfabric._ff_return_batch_reservations(smallint[], uuid[], bigint) is
 'Internal: gives back the open budget reservations of the items of a batch whose lease has ended.';
+
+-- The cascade of a flow member may end other members that hold reservations. It leaves them here, in a setting that
+-- ends with the transaction, and the batch gives them back with its own. The batch empties the setting before its first
+-- cascade, and nothing of the caller's runs until it reads it.
+create or replace function flowfabric._ff_start_batch_cascades()
+returns void
+language sql volatile
+as $$
+    select set_config('flowfabric.batch_reserved', '{}', true)
+$$;
+comment on function flowfabric._ff_start_batch_cascades() is
+'Internal: a batch begins to end flow members, one by one.';
+
+create or replace function flowfabric._ff_leave_reservations_to_batch(p_partition_key smallint, p_execution_ids uuid[])
+returns void
+language sql volatile
+as $$
+    select set_config(
+        'flowfabric.batch_reserved',
+        (
+            current_setting('flowfabric.batch_reserved')::flowfabric.ff_execution_key[]
+            || array(
+                select row(p_partition_key, u.execution_id)::flowfabric.ff_execution_key
+                from unnest(p_execution_ids) as u (execution_id))
+        )::text,
+        true)
+$$;
+comment on function flowfabric._ff_leave_reservations_to_batch(smallint, uuid[]) is
+'Internal: keeps the members that a cascade has ended, for _ff_end_batch_cascades.';
+
+create or replace function flowfabric._ff_end_batch_cascades(
+    p_partition_keys smallint[],
+    p_execution_ids uuid[],
+    p_any_has_reservations boolean,
+    p_now_ms bigint
+)
+returns void
+language plpgsql volatile
+as $$
+declare
+    v_left flowfabric.ff_execution_key[] :=
+        current_setting('flowfabric.batch_reserved')::flowfabric.ff_execution_key[];
+begin
+    if p_any_has_reservations or cardinality(v_left) > 0 then
+        perform flowfabric._ff_return_batch_reservations(
+            p_partition_keys || array(
+                select u.partition_key
+                from unnest(v_left) with ordinality as u (partition_key, execution_id, n)
+                order by u.n),
+            p_execution_ids || array(
+                select u.execution_id
+                from unnest(v_left) with ordinality as u (partition_key, execution_id, n)
+                order by u.n),
+            p_now_ms);
+    end if;
+end;
+$$;
+comment on function flowfabric._ff_end_batch_cascades(smallint[], uuid[], boolean, bigint) is
+'Internal: gives back the open budget reservations of the items of a batch and of the members that their ends have ended.';

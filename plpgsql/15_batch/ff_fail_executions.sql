@@ -92,6 +92,7 @@ begin
     v_held_count := cardinality(array_remove(v_row_ids, null));
 
     if v_held_count < v_count then
+        perform flowfabric._ff_start_batch_cascades();
         for v_item in
             select
                 u.item::integer, u.given_id, u.partition_key, u.execution_id, u.lease_id, u.lease_epoch, u.attempt_id,
@@ -118,8 +119,9 @@ begin
             end if;
             v_exec := flowfabric._ff_lock_execution(
                 row(v_item.partition_key, v_item.execution_id)::flowfabric.ff_execution_key, c_fn);
-            -- Reservations go back at the end of the call: the next cascade must not lock an execution after a budget.
-            v_exec.open_reservation_count := 0;
+            -- Reservations go back at the end of the call, those of its cascade too: the next cascade must not lock an
+            -- execution after a budget.
+            v_exec.open_reservation_count := null;
             v_failure := flowfabric._ff_fail_attempt(
                 v_exec, nullif(v_item.failure_reason, ''), nullif(v_item.failure_category, ''), v_item.retry_policy,
                 v_batch.now_ms);
@@ -181,7 +183,10 @@ begin
                 v_retry_row_ids, v_batch.attempt_indexes, p_failure_reasons, v_delays_until_ms, v_batch.now_ms);
         end if;
     end if;
-    if v_batch.any_has_reservations then
+    if v_held_count < v_count then
+        perform flowfabric._ff_end_batch_cascades(
+            v_keys.partition_keys, v_keys.execution_ids, v_batch.any_has_reservations, v_batch.now_ms);
+    elsif v_batch.any_has_reservations then
         perform flowfabric._ff_return_batch_reservations(
             v_keys.partition_keys, v_keys.execution_ids, v_batch.now_ms);
     end if;
