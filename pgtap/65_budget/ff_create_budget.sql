@@ -1,7 +1,7 @@
 -- Budgets: what can be defined, and that limits never change afterwards.
 begin;
 \ir ../helpers.sql
-select plan(41);
+select plan(42);
 
 select ff_tap.freeze_time(1000);
 prepare policy (text) as
@@ -32,6 +32,9 @@ select is(
     ff_tap.limits('b1'), '{"cost": [50, 60], "tokens": [100, 80]}',
     'with a row per dimension; a soft limit may be above the hard one');
 select is_empty('select from flowfabric.ff_budget_usage', 'and without usage');
+select flowfabric.ff_create_budget('b0', 's', 'i', p_dimensions => '{a,b}', p_hard_limits => '{1,2}');
+select is(
+    ff_tap.limits('b0'), '{"a": [1, 0], "b": [2, 0]}', 'soft limits that are left out are no limits');
 
 select ff_tap.freeze_time(2000);
 select results_eq(

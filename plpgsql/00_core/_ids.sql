@@ -43,9 +43,9 @@ begin
             p_fn, 'execution_id',
             case
                 when p_execution_id is null then 'null'
-                when p_execution_id !~ '^\{fp:[^}]*\}:' then 'missing_tag'
-                when p_execution_id !~ '^\{fp:(0|[1-9][0-9]{0,4})\}:'
-                    or substring(p_execution_id from '^\{fp:([0-9]{1,5})\}:')::integer > 32767 then 'bad_partition'
+                when p_execution_id !~ '^[{]fp:[^}]*[}]:' then 'missing_tag'
+                when p_execution_id !~ '^[{]fp:(0|[1-9][0-9]{0,4})[}]:'
+                    or substring(p_execution_id from '^[{]fp:([0-9]{1,5})[}]:')::integer > 32767 then 'bad_partition'
                 else 'bad_uuid'
             end,
             p_execution_id);

@@ -7,7 +7,8 @@
 -- Retry:  safe.
 --
 -- Transaction ids order the event cursors and mean nothing on another server. A changed system identifier says that
--- the data came from a dump, so the epoch is raised before any consumer reads on.
+-- the data came from a dump, so the epoch is raised before any consumer reads on. Where no client has recorded a server
+-- yet, events that are there already may come from another one: raising costs nothing, so it is done then too.
 create or replace function flowfabric.ff_boot_check(
     p_required_version integer,
     p_num_flow_partitions integer default null
@@ -22,6 +23,7 @@ declare
     v_incompatible integer;
     v_server bigint;
     v_stored_server bigint;
+    v_has_events boolean;
     v_last_tick_ms bigint;
     v_report flowfabric.ff_boot_report;
 begin
@@ -55,9 +57,11 @@ begin
         lock table flowfabric.ff_partition_config in access exclusive mode;
         select c.system_identifier into v_stored_server from flowfabric.ff_partition_config as c;
         if v_stored_server is distinct from v_server then
+            v_has_events := (select q.is_called from flowfabric.ff_event_id_seq as q);
             update flowfabric.ff_partition_config as c
             set system_identifier = v_server,
-                event_epoch = c.event_epoch + case when v_stored_server is null then 0 else 1 end
+                event_epoch = c.event_epoch
+                    + case when v_stored_server is null and not v_has_events then 0 else 1 end
             returning c.event_epoch into v_report.event_epoch;
             if v_stored_server is not null then
                 v_report.warnings := v_report.warnings

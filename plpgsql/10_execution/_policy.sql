@@ -192,7 +192,7 @@ create or replace function flowfabric._ff_is_tag_key(p_key text)
 returns boolean
 language sql immutable parallel safe
 as $$
-    select p_key collate "C" ~ '^[a-z][a-z0-9_]*\.[a-z0-9_][a-z0-9_.]*$'
+    select p_key collate "C" ~ '^[a-z][a-z0-9_]*[.][a-z0-9_][a-z0-9_.]*$'
 $$;
 comment on function flowfabric._ff_is_tag_key(text) is
 'Internal: whether a text can be a tag key: an owner, a dot, a field.';

@@ -341,7 +341,7 @@ returns boolean
 language sql immutable parallel safe
 as $$
     select coalesce(
-        p_text collate "C" ~ '^\{fp:(0|[1-9][0-9]{0,4})\}:[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$', true)
+        p_text collate "C" ~ '^[{]fp:(0|[1-9][0-9]{0,4})[}]:[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$', true)
 $$;
 comment on function flowfabric._ff_is_wire_id(text) is
 'Internal: whether a text is absent or an execution id in wire form.';
@@ -371,7 +371,7 @@ begin
             m.position, m.member ->> 'name',
             case when m.member ? 'execution_id' then right(m.member ->> 'execution_id', 36)::uuid
                 else flowfabric._ff_derived_id(
-                    uuid_send(p_flow_id) || '\x01'::bytea || convert_to(m.member ->> 'name', 'UTF8'))
+                    uuid_send(p_flow_id) || decode('01', 'hex') || convert_to(m.member ->> 'name', 'UTF8'))
             end,
             m.member ->> 'execution_id',
             m.member ->> 'lane_id', m.member ->> 'execution_kind',
@@ -408,8 +408,8 @@ begin
             coalesce(
                 (u.edge ->> 'edge_id')::uuid,
                 flowfabric._ff_derived_id(
-                    uuid_send(p_flow_id) || '\x02'::bytea || convert_to(u.edge ->> 'upstream', 'UTF8') || '\x00'::bytea
-                    || convert_to(u.edge ->> 'downstream', 'UTF8'))),
+                    uuid_send(p_flow_id) || decode('02', 'hex') || convert_to(u.edge ->> 'upstream', 'UTF8')
+                    || decode('00', 'hex') || convert_to(u.edge ->> 'downstream', 'UTF8'))),
             u.edge ? 'edge_id', u.edge ->> 'upstream', u.edge ->> 'downstream',
             nullif(u.edge ->> 'data_passing_ref', ''))::flowfabric.ff_flow_document_edge
         from jsonb_array_elements(p_flow -> 'edges') with ordinality as u (edge, position)
@@ -438,7 +438,7 @@ begin
         select
             m.position, m.given_id,
             case
-                when substring(m.given_id from '^\{fp:([0-9]+)\}') <> p_partition_key::text then 'partition_mismatch'
+                when substring(m.given_id from '^[{]fp:([0-9]+)[}]') <> p_partition_key::text then 'partition_mismatch'
                 when row_number() over (
                     partition by m.execution_id order by m.given_id is not null, m.position) > 1 then 'duplicate_id'
             end as reason

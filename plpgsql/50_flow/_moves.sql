@@ -229,8 +229,8 @@ returns void
 language plpgsql volatile
 as $$
 declare
-    -- Open only if its end has left them to the hook: budgets are locked after the last execution. NULL if a batch gives
-    -- back what it and its cascades have left, when its last cascade is done.
+    -- Open only if its end has left them to the hook: budgets are locked after the last execution. NULL if a batch
+    -- gives back what it and its cascades have left, when its last cascade is done.
     v_reserved uuid[] := case
         when p_exec.open_reservation_count > 0 then array[p_exec.execution_id]
         when p_exec.open_reservation_count = 0 then '{}'::uuid[]

@@ -7,7 +7,7 @@ create or replace function flowfabric._ff_schema_version()
 returns integer
 language sql immutable parallel safe
 as $$
-    select 14
+    select 15
 $$;
 comment on function flowfabric._ff_schema_version() is
 'Internal: the number of the last migration that these functions were written for.';
@@ -100,7 +100,7 @@ begin
         select p.proname::text
         from pg_proc as p
         join pg_language as l on l.oid = p.prolang
-        where p.pronamespace = 'flowfabric'::regnamespace and p.proname like 'ff\_%'
+        where p.pronamespace = 'flowfabric'::regnamespace and starts_with(p.proname, 'ff_')
             and (
                 obj_description(p.oid, 'pg_proc') is null
                 or (

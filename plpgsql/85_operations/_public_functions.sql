@@ -72,6 +72,7 @@ as $$
     ('ff_issue_reclaim_grant', '{worker,operator}'),
     ('ff_list_attempts', '{reader,operator}'),
     ('ff_list_edges', '{reader,operator}'),
+    ('ff_list_ended_suspensions', '{worker,reader,operator}'),
     ('ff_list_error_codes', '{producer,worker,signaller,operator,reader}'),
     ('ff_list_executions', '{reader,operator}'),
     ('ff_list_expired_leases', '{worker,reader,operator}'),

@@ -7,8 +7,9 @@
 -- Retry:  safe; while another loop runs it returns at once.
 --
 -- For pg_cron before 1.5, which starts a job once a minute at most. A procedure that commits can be neither security
--- definer nor have a SET clause, so it runs with the rights of its caller: it calls public functions only, qualifies
--- every name, and takes the text of its refusal from the public catalogue.
+-- definer nor have a SET clause, so it runs with the rights of its caller: it calls public functions only, and takes
+-- the text of its refusal from the public catalogue. The caller's search_path may hold a schema in which others create
+-- functions and operators, so every transaction begins with a path of its own, which ends with that transaction.
 --
 -- The advisory lock is that of a transaction and taken anew after each commit. One of the session would outlive a
 -- cancelled call, and behind a pooler would stay with a connection that nobody thinks of. A loop that starts in the
@@ -23,6 +24,7 @@ as $$
 declare
     c_fn constant text := 'ff_tick_loop';
     c_lock_key constant bigint := 7378697629483820;
+    c_safe_path constant text := 'pg_catalog, pg_temp';
     v_ends_at timestamptz;
     v_field text;
     v_value integer;
@@ -32,6 +34,7 @@ declare
     v_scanner text;
     v_has_more boolean;
 begin
+    perform pg_catalog.set_config('search_path', c_safe_path, true);
     select c.field, c.value into v_field, v_value
     from (values
         ('duration_ms', p_duration_ms, 86400000),
@@ -65,6 +68,7 @@ begin
             select v_has_more or coalesce(pg_catalog.bool_or(r.more), false) into v_has_more
             from flowfabric.ff_tick(p_limit, array[v_scanner]) as r;
             commit;
+            perform pg_catalog.set_config('search_path', c_safe_path, true);
             exit when pg_catalog.clock_timestamp() >= v_ends_at;
         end loop;
         exit when pg_catalog.clock_timestamp() >= v_ends_at;
@@ -76,6 +80,7 @@ begin
             perform pg_catalog.pg_sleep(least(
                 p_interval_ms / 1000.0, pg_catalog.date_part('epoch', v_ends_at - pg_catalog.clock_timestamp())));
             commit;
+            perform pg_catalog.set_config('search_path', c_safe_path, true);
             exit when pg_catalog.clock_timestamp() >= v_ends_at;
         end if;
     end loop;
