@@ -1,3 +1,3 @@
 """Loads the test harness for both kinds of tests: Python in tests/, pgTAP in pgtap/."""
 
-pytest_plugins = ["tests.support.plugin"]
+pytest_plugins = ["pytester", "tests.support.plugin"]

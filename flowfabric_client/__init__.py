@@ -4,14 +4,61 @@
 
     with Client("postgresql://...") as client:
         created = client.create_execution("send_mail", payload=b"...")
+        ended = client.wait(created.execution_id)
 
-`Client` and `AsyncClient` have one method per public function of the engine; `errors` one exception per code.
+`Client` and `AsyncClient` have one method per public function of the engine, and `events`, `tail_stream` and
+`wait`; `Flow` builds a graph for `submit_flow`; `errors` has one exception per code. See docs/client.md.
 """
 
-from flowfabric_client import errors, rows
-from flowfabric_client._version import __version__
-from flowfabric_client.aio import AsyncClient
-from flowfabric_client.client import Client
-from flowfabric_client.handle import Handle
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["AsyncClient", "Client", "Handle", "__version__", "errors", "rows"]
+from flowfabric_client._version import __version__
+
+if TYPE_CHECKING:
+    from flowfabric_client import errors, events, rows
+    from flowfabric_client.aio import AsyncClient
+    from flowfabric_client.client import Client
+    from flowfabric_client.ended import Ended
+    from flowfabric_client.flow import Flow
+    from flowfabric_client.frames import Frame
+    from flowfabric_client.handle import Handle
+
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "Ended",
+    "Flow",
+    "Frame",
+    "Handle",
+    "__version__",
+    "errors",
+    "events",
+    "rows",
+]
+
+# Loaded at their first use: the command line and the pytest plugin import this package for much less, and
+# most of the time would go into psycopg and the classes of rows.
+_HOMES = {
+    "AsyncClient": "aio",
+    "Client": "client",
+    "Ended": "ended",
+    "Flow": "flow",
+    "Frame": "frames",
+    "Handle": "handle",
+}
+_MODULES = ("errors", "events", "rows")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from flowfabric_client import rows
-from flowfabric_client._session import EMPTY_OBJECT, Call, JsonObject, json_param
+from flowfabric_client._call import EMPTY_OBJECT, Call, JsonObject, json_param
 
 
 def ack_cancel_member(flow_id: UUID, execution_id: str) -> Call[rows.CancelAcknowledgement]:
@@ -1381,6 +1381,21 @@ def list_edges(execution_id: str, direction: str) -> Call[rows.EdgeSnapshot]:
     )
 
 
+def list_ended_suspensions(
+    execution_id: str, *, waitpoint_key: str | None = None
+) -> Call[rows.EndedSuspension]:
+    sql = """
+        select * from flowfabric.ff_list_ended_suspensions(
+            p_execution_id => %(execution_id)s::text, p_waitpoint_key => %(waitpoint_key)s::text)"""
+    return Call(
+        "ff_list_ended_suspensions",
+        sql,
+        {"execution_id": execution_id, "waitpoint_key": waitpoint_key},
+        rows.EndedSuspension,
+        True,
+    )
+
+
 def list_error_codes() -> Call[rows.ErrorCodeRow]:
     sql = """
         select * from flowfabric.ff_list_error_codes()"""
@@ -2704,7 +2719,13 @@ def stream_status(
 def submit_flow(flow: JsonObject) -> Call[rows.SubmittedMember]:
     sql = """
         select * from flowfabric.ff_submit_flow(p_flow => %(flow)s::jsonb)"""
-    return Call("ff_submit_flow", sql, {"flow": json_param(flow)}, rows.SubmittedMember, False)
+    return Call(
+        "ff_submit_flow",
+        sql,
+        {"flow": json_param(flow)},
+        rows.SubmittedMember,
+        flow.get("flow_id") is not None,
+    )
 
 
 def suspend_execution(

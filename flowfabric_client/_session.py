@@ -9,104 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from types import MappingProxyType, TracebackType
-from typing import Any, Generic, Self, TypeVar, cast
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
 
 import psycopg
+from psycopg.pq import Format
 from psycopg.rows import class_row, scalar_row
-from psycopg.types.json import Jsonb
+from psycopg.types.json import JsonbLoader
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
-from flowfabric_client import rows
-from flowfabric_client._reconcile import EndingCall, reconcile
-from flowfabric_client.errors import (
-    CompletionDispatchPendingError,
-    ExecutionNotActiveError,
-    FlowFabricError,
-    FlowMembershipChangedError,
-    TransportError,
-    from_psycopg,
-)
+from flowfabric_client._call import Call
+from flowfabric_client._listening import AsyncListener, ListenOptions
+from flowfabric_client._pools import AsyncOwnPool, OwnPool, PoolOptions
+from flowfabric_client._steps import Answer, Steps, once, repeating
+from flowfabric_client.errors import FlowFabricError
 
 T = TypeVar("T")
-JsonObject = Mapping[str, Any]
-EMPTY_OBJECT: JsonObject = MappingProxyType({})
 
-# Pauses before a call is repeated that the server refused for a reason that passes by itself.
-_PAUSES_S = (0.005, 0.010, 0.020)
-# Pauses before a call is repeated whose answer was lost with the connection: long enough for a restart.
-_RECONNECT_PAUSES_S = (0.05, 0.2, 1.0)
-_TRANSIENT_SQLSTATES = frozenset({"40001", "40P01", "55P03"})
-_ENDING_CALLS: Mapping[str, EndingCall] = {
-    "ff_complete_execution": "complete",
-    "ff_fail_execution": "fail",
-    "ff_cancel_execution": "cancel",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Call(Generic[T]):
-    """One call of one database function."""
-
-    function: str
-    sql: str
-    params: Mapping[str, Any]
-    row: type[T] | None
-    """The class of the rows; None for a function that returns one value."""
-    repeatable: bool
-    """Whether the call may be sent again when its answer was lost."""
-
-
-def json_param(value: JsonObject | str | None) -> Jsonb | None:
-    """A JSON parameter; None stays NULL."""
-    return None if value is None else Jsonb(value if isinstance(value, str | dict) else dict(value))
-
-
-def _pause_before_repeat(
-    cause: psycopg.Error, error: FlowFabricError, call: Call[Any], tries: int
-) -> float | None:
-    """How long to wait before the call is made again, or None if its error stands."""
-    if isinstance(error, TransportError):
-        pauses = _RECONNECT_PAUSES_S if error.retryable and call.repeatable else ()
-    elif cause.sqlstate in _TRANSIENT_SQLSTATES or isinstance(
-        error, FlowMembershipChangedError | CompletionDispatchPendingError
-    ):
-        pauses = _PAUSES_S
-    else:
-        pauses = ()
-    return pauses[tries - 1] if tries <= len(pauses) else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Fence:
-    lease_epoch: int
-    attempt_id: Any
-
-
-def _lost_answer(call: Call[T], error: FlowFabricError) -> T | None:
-    """The answer that an earlier try of a complete, fail or cancel must have had, or None."""
-    ending = _ENDING_CALLS.get(call.function)
-    if ending is None or not isinstance(error, ExecutionNotActiveError):
-        return None
-    params = call.params
-    fence = _Fence(params["lease_epoch"], params["attempt_id"]) if params["lease_id"] is not None else None
-    answer = reconcile(ending, error.details, fence)
-    if answer is None:
-        return None
-    execution_id = params["execution_id"]
-    if ending == "complete":
-        row: Any = rows.ExecutionOutcome(answer.outcome, execution_id, "completed")
-    elif ending == "cancel":
-        row = rows.Cancellation(answer.outcome, execution_id, None, "cancelled")
-    else:
-        terminal = answer.outcome == "terminal_failed"
-        row = rows.Failure(
-            answer.outcome, execution_id, "failed" if terminal else "delayed", answer.delay_until_ms, None
-        )
-    return cast(T, row)
+_JSONB = psycopg.adapters.types["jsonb"].oid
 
 
 class Session:
@@ -117,6 +39,10 @@ class Session:
         source: str | ConnectionPool[Any] | psycopg.Connection[Any] = "",
         *,
         max_connections: int = 4,
+        connect_timeout_s: float = 5.0,
+        pool_timeout_s: float = 30.0,
+        prepare_statements: bool | None = None,
+        listen_dsn: str | None = None,
     ) -> None:
         """Work on a connection string, a pool, or a connection.
 
@@ -126,18 +52,28 @@ class Session:
                 connection every call is part of the caller's transaction: the client neither commits nor
                 repeats.
             max_connections: Size of the client's own pool.
+            connect_timeout_s: How long a call waits for a server that cannot be reached.
+            pool_timeout_s: How long a call waits when all connections of the client's own pool are in use.
+            prepare_statements: Whether the client's own pool prepares statements that it uses often. By
+                default it does unless a pooler such as PgBouncer stands before the server.
+            listen_dsn: A direct connection for notifications, where `source` is not a connection string or
+                goes through a pooler. Without one, following events then means polling.
         """
         self._connection: psycopg.Connection[Any] | None = None
-        self._pool: ConnectionPool[Any] | None = None
-        self._owns_pool = isinstance(source, str)
+        self._pool: OwnPool | ConnectionPool[Any] | None = None
+        self._listen: ListenOptions | None = None
         if isinstance(source, psycopg.Connection):
             self._connection = source
         elif isinstance(source, ConnectionPool):
             self._pool = source
         else:
-            self._pool = ConnectionPool(
-                source, min_size=1, max_size=max_connections, kwargs={"autocommit": True}, open=False
+            options = PoolOptions(
+                source, max_connections, connect_timeout_s, pool_timeout_s, prepare_statements
             )
+            self._pool = OwnPool(options)
+            self._listen = ListenOptions(source, connect_timeout_s)
+        if listen_dsn is not None:
+            self._listen = ListenOptions(listen_dsn, connect_timeout_s)
 
     def __enter__(self) -> Self:
         return self
@@ -149,7 +85,7 @@ class Session:
 
     def close(self) -> None:
         """Close the pool if it is the client's own."""
-        if self._owns_pool and self._pool is not None:
+        if isinstance(self._pool, OwnPool):
             self._pool.close()
 
     @property
@@ -164,19 +100,16 @@ class Session:
     @contextmanager
     def transaction(self) -> Iterator[Self]:
         """A client whose calls, and whatever runs on its `connection`, are one transaction."""
-        if self._connection is not None:
-            with self._connection.transaction():
-                yield self
-            return
-        with self._open_pool().connection() as connection, connection.transaction():
-            yield type(self)(connection)
+        with self._checked_out() as connection, connection.transaction():
+            yield self if connection is self._connection else type(self)(connection)
 
-    def _open_pool(self) -> ConnectionPool[Any]:
+    @contextmanager
+    def _checked_out(self) -> Iterator[psycopg.Connection[Any]]:
         if self._pool is None:
-            raise RuntimeError("this client works on a connection and has no pool")
-        if self._owns_pool and self._pool.closed:
-            self._pool.open()
-        return self._pool
+            yield self.connection
+        else:
+            with self._pool.connection() as connection:
+                yield connection
 
     def _one(self, call: Call[T]) -> T:
         return self._run(call)[0]
@@ -188,34 +121,35 @@ class Session:
         return self._run(call)
 
     def _run(self, call: Call[T]) -> list[T]:
-        if self._connection is not None:
-            try:
-                return _fetch(self._connection, call)
-            except psycopg.Error as cause:
-                raise from_psycopg(cause, function=call.function) from cause
-        tries = 0
-        answer_was_lost = False
-        while True:
-            tries += 1
-            try:
-                with self._open_pool().connection() as connection:
-                    return _fetch(connection, call)
-            except psycopg.Error as cause:
-                error = from_psycopg(
-                    cause, idempotent=call.repeatable, attempts=tries, function=call.function
-                )
-                if answer_was_lost and (answer := _lost_answer(call, error)) is not None:
-                    return [answer]
-                pause = _pause_before_repeat(cause, error, call, tries)
-                if pause is None:
-                    raise error from cause
-                answer_was_lost = answer_was_lost or isinstance(error, TransportError)
-            time.sleep(pause)
+        return self._carry_out(self._send(call))
+
+    def _send(self, call: Call[T]) -> Steps[list[T]]:
+        return repeating(call) if self._connection is None else once(call)
+
+    def _carry_out(self, steps: Steps[T]) -> T:
+        try:
+            step = next(steps)
+            while True:
+                step = self._answer(step).resume(steps)
+        except StopIteration as end:
+            return cast(T, end.value)
+
+    def _answer(self, step: Call[Any] | float) -> Answer:
+        if isinstance(step, float):
+            time.sleep(step)
+            return Answer()
+        try:
+            with self._checked_out() as connection:
+                return Answer(_fetch(connection, step))
+        except (psycopg.Error, FlowFabricError) as error:
+            return Answer(error=error)
 
 
 def _fetch(connection: psycopg.Connection[Any], call: Call[T]) -> list[T]:
-    factory: Any = scalar_row if call.row is None else class_row(call.row)
-    with connection.cursor(row_factory=factory) as cursor:
+    # Not `connection.cursor()`: the kind of cursor that a framework has chosen for its own queries may bind
+    # parameters in a way of its own.
+    with psycopg.Cursor(connection, row_factory=_row_factory(call)) as cursor:
+        _read_json(cursor)
         return cast(list[T], cursor.execute(call.sql, call.params).fetchall())
 
 
@@ -227,27 +161,28 @@ class AsyncSession:
         source: str | AsyncConnectionPool[Any] | psycopg.AsyncConnection[Any] = "",
         *,
         max_connections: int = 4,
+        connect_timeout_s: float = 5.0,
+        pool_timeout_s: float = 30.0,
+        prepare_statements: bool | None = None,
+        listen_dsn: str | None = None,
     ) -> None:
-        """Work on a connection string, a pool, or a connection.
-
-        Args:
-            source: A connection string opens a pool of the client's own at the first call; "" leaves
-                everything to libpq's environment. On a pool each call is a transaction of its own. On a
-                connection every call is part of the caller's transaction: the client neither commits nor
-                repeats.
-            max_connections: Size of the client's own pool.
-        """
+        """Work on a connection string, a pool, or a connection; see `Session` for the arguments."""
         self._connection: psycopg.AsyncConnection[Any] | None = None
-        self._pool: AsyncConnectionPool[Any] | None = None
-        self._owns_pool = isinstance(source, str)
+        self._pool: AsyncOwnPool | AsyncConnectionPool[Any] | None = None
+        listen: ListenOptions | None = None
         if isinstance(source, psycopg.AsyncConnection):
             self._connection = source
         elif isinstance(source, AsyncConnectionPool):
             self._pool = source
         else:
-            self._pool = AsyncConnectionPool(
-                source, min_size=1, max_size=max_connections, kwargs={"autocommit": True}, open=False
+            options = PoolOptions(
+                source, max_connections, connect_timeout_s, pool_timeout_s, prepare_statements
             )
+            self._pool = AsyncOwnPool(options)
+            listen = ListenOptions(source, connect_timeout_s)
+        if listen_dsn is not None:
+            listen = ListenOptions(listen_dsn, connect_timeout_s)
+        self._listener = AsyncListener(listen)
 
     async def __aenter__(self) -> Self:
         return self
@@ -259,7 +194,8 @@ class AsyncSession:
 
     async def close(self) -> None:
         """Close the pool if it is the client's own."""
-        if self._owns_pool and self._pool is not None:
+        await self._listener.close()
+        if isinstance(self._pool, AsyncOwnPool):
             await self._pool.close()
 
     @property
@@ -274,20 +210,16 @@ class AsyncSession:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:
         """A client whose calls, and whatever runs on its `connection`, are one transaction."""
-        if self._connection is not None:
-            async with self._connection.transaction():
-                yield self
-            return
-        pool = await self._open_pool()
-        async with pool.connection() as connection, connection.transaction():
-            yield type(self)(connection)
+        async with self._checked_out() as connection, connection.transaction():
+            yield self if connection is self._connection else type(self)(connection)
 
-    async def _open_pool(self) -> AsyncConnectionPool[Any]:
+    @asynccontextmanager
+    async def _checked_out(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
         if self._pool is None:
-            raise RuntimeError("this client works on a connection and has no pool")
-        if self._owns_pool and self._pool.closed:
-            await self._pool.open()
-        return self._pool
+            yield self.connection
+        else:
+            async with self._pool.connection() as connection:
+                yield connection
 
     async def _one(self, call: Call[T]) -> T:
         return (await self._run(call))[0]
@@ -299,34 +231,42 @@ class AsyncSession:
         return await self._run(call)
 
     async def _run(self, call: Call[T]) -> list[T]:
-        if self._connection is not None:
-            try:
-                return await _fetch_async(self._connection, call)
-            except psycopg.Error as cause:
-                raise from_psycopg(cause, function=call.function) from cause
-        tries = 0
-        answer_was_lost = False
-        while True:
-            tries += 1
-            try:
-                pool = await self._open_pool()
-                async with pool.connection() as connection:
-                    return await _fetch_async(connection, call)
-            except psycopg.Error as cause:
-                error = from_psycopg(
-                    cause, idempotent=call.repeatable, attempts=tries, function=call.function
-                )
-                if answer_was_lost and (answer := _lost_answer(call, error)) is not None:
-                    return [answer]
-                pause = _pause_before_repeat(cause, error, call, tries)
-                if pause is None:
-                    raise error from cause
-                answer_was_lost = answer_was_lost or isinstance(error, TransportError)
-            await asyncio.sleep(pause)
+        return await self._carry_out(self._send(call))
+
+    def _send(self, call: Call[T]) -> Steps[list[T]]:
+        return repeating(call) if self._connection is None else once(call)
+
+    async def _carry_out(self, steps: Steps[T]) -> T:
+        try:
+            step = next(steps)
+            while True:
+                step = (await self._answer(step)).resume(steps)
+        except StopIteration as end:
+            return cast(T, end.value)
+
+    async def _answer(self, step: Call[Any] | float) -> Answer:
+        if isinstance(step, float):
+            await asyncio.sleep(step)
+            return Answer()
+        try:
+            async with self._checked_out() as connection:
+                return Answer(await _fetch_async(connection, step))
+        except (psycopg.Error, FlowFabricError) as error:
+            return Answer(error=error)
 
 
 async def _fetch_async(connection: psycopg.AsyncConnection[Any], call: Call[T]) -> list[T]:
-    factory: Any = scalar_row if call.row is None else class_row(call.row)
-    async with connection.cursor(row_factory=factory) as cursor:
+    async with psycopg.AsyncCursor(connection, row_factory=_row_factory(call)) as cursor:
+        _read_json(cursor)
         await cursor.execute(call.sql, call.params)
         return cast(list[T], await cursor.fetchall())
+
+
+def _row_factory(call: Call[Any]) -> Any:
+    return scalar_row if call.row is None else class_row(call.row)
+
+
+def _read_json(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> None:
+    # Django takes JSON as text, and others may have a decoder of their own: the rows promise objects.
+    if cursor.adapters.get_loader(_JSONB, Format.TEXT) is not JsonbLoader:
+        cursor.adapters.register_loader(_JSONB, JsonbLoader)

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from flowfabric_client import _calls, rows
-from flowfabric_client._session import EMPTY_OBJECT, AsyncSession, JsonObject
+from flowfabric_client._call import EMPTY_OBJECT, JsonObject
+from flowfabric_client._watching import AsyncWatchingSession
 
 
-class AsyncClient(AsyncSession):
-    """The asynchronous client; see `AsyncSession` for what it may be given to work on."""
+class AsyncClient(AsyncWatchingSession):
+    """The asynchronous client; docs/client.md tells what it can work on, repeat and follow."""
 
     async def ack_cancel_member(self, flow_id: UUID, execution_id: str) -> rows.CancelAcknowledgement:
         """Takes a member out of the cancel backlog of its flow because somebody else has dealt with it.
@@ -477,7 +478,7 @@ class AsyncClient(AsyncSession):
         on_hard_limit: str = "fail",
         on_soft_limit: str = "warn",
     ) -> rows.BudgetCreation:
-        """Defines a budget with hard and soft limits per dimension; 0 is no limit.
+        """Defines a budget with hard and soft limits per dimension; 0, or no array, is no limit.
 
         Raises: invalid_input, invalid_budget_scope.
         """
@@ -1164,6 +1165,16 @@ class AsyncClient(AsyncSession):
         Raises: invalid_input.
         """
         return await self._all(_calls.list_edges(execution_id, direction))
+
+    async def list_ended_suspensions(
+        self, execution_id: str, *, waitpoint_key: str | None = None
+    ) -> list[rows.EndedSuspension]:
+        """How the pauses of an execution since its last replay ended, and the signals that ended them; one
+        key or all.
+
+        Raises: invalid_input, execution_not_found.
+        """
+        return await self._all(_calls.list_ended_suspensions(execution_id, waitpoint_key=waitpoint_key))
 
     async def list_error_codes(self) -> list[rows.ErrorCodeRow]:
         """Lists every error code with its SQLSTATE, category, retry class and hint, ordered by SQLSTATE."""

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from flowfabric_client import _calls, rows
-from flowfabric_client._session import EMPTY_OBJECT, JsonObject, Session
+from flowfabric_client._call import EMPTY_OBJECT, JsonObject
+from flowfabric_client._watching import WatchingSession
 
 
-class Client(Session):
-    """The synchronous client; see `Session` for what it may be given to work on."""
+class Client(WatchingSession):
+    """The synchronous client; docs/client.md tells what it can work on, repeat and follow."""
 
     def ack_cancel_member(self, flow_id: UUID, execution_id: str) -> rows.CancelAcknowledgement:
         """Takes a member out of the cancel backlog of its flow because somebody else has dealt with it.
@@ -475,7 +476,7 @@ class Client(Session):
         on_hard_limit: str = "fail",
         on_soft_limit: str = "warn",
     ) -> rows.BudgetCreation:
-        """Defines a budget with hard and soft limits per dimension; 0 is no limit.
+        """Defines a budget with hard and soft limits per dimension; 0, or no array, is no limit.
 
         Raises: invalid_input, invalid_budget_scope.
         """
@@ -1160,6 +1161,16 @@ class Client(Session):
         Raises: invalid_input.
         """
         return self._all(_calls.list_edges(execution_id, direction))
+
+    def list_ended_suspensions(
+        self, execution_id: str, *, waitpoint_key: str | None = None
+    ) -> list[rows.EndedSuspension]:
+        """How the pauses of an execution since its last replay ended, and the signals that ended them; one
+        key or all.
+
+        Raises: invalid_input, execution_not_found.
+        """
+        return self._all(_calls.list_ended_suspensions(execution_id, waitpoint_key=waitpoint_key))
 
     def list_error_codes(self) -> list[rows.ErrorCodeRow]:
         """Lists every error code with its SQLSTATE, category, retry class and hint, ordered by SQLSTATE."""

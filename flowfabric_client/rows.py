@@ -412,6 +412,26 @@ class EligibleListing:
 
 
 @dataclass(frozen=True, slots=True)
+class EndedSuspension:
+    """A waitpoint of a pause that is over, with one of the signals that ended the pause if there were any."""
+
+    suspension_id: UUID
+    attempt_index: int
+    ended_by: str
+    waitpoint_id: UUID
+    waitpoint_key: str
+    signal_id: UUID | None
+    signal_name: str | None
+    signal_category: str | None
+    source_type: str | None
+    source_identity: str | None
+    correlation_id: str | None
+    payload: bytes | None
+    payload_encoding: str | None
+    accepted_at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class ErrorCodeRow:
     """One typed error of the catalogue."""
 
@@ -468,7 +488,7 @@ class EventStreamLag:
     oldest_running_pid: int | None
     oldest_running_since_ms: int | None
     prepared_xact_count: int
-    consumers: dict[str, Any]
+    consumers: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)

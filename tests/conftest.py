@@ -61,6 +61,12 @@ def server(request: pytest.FixtureRequest) -> Cluster:
     return cluster_of(request.config)
 
 
+@pytest.fixture(scope="session")
+def flowfabric_server(server: Cluster) -> Cluster:
+    """The fixture `flowfabric`, which applications use, gets its databases here from the same server."""
+    return server
+
+
 @pytest.fixture
 def empty_database(server: Cluster) -> Iterator[str]:
     """A database with nothing in it, as its connection string."""

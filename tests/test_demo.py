@@ -22,10 +22,16 @@ def test_the_demo_runs_and_leaves_nothing_behind() -> None:
         check=True,
     )
     summary = json.loads(done.stdout)
-    assert {name: summary[name] for name in ("completed", "retried", "taken_over", "refused")} == {
-        "completed": 20,
-        "retried": 1,
-        "taken_over": 1,
-        "refused": ["stale_lease"],
-    }
+    assert summary["killed_worker"] in ("ada", "grace", "barbara")
+    assert summary["taken_over"] >= 1
+    # Whoever took over may have finished before the stale worker answers.
+    assert summary["refused"] in (["stale_lease (ZS001)"], ["execution_not_active (ZC011)"])
+    assert 0 < summary["tokens_used"] <= summary["token_limit"]
+    assert summary["articles"] == 1
+    assert summary["approved_by"] == "editor"
+    assert summary["drained_exit_codes"] == [0, 0]
+    assert summary["broken_invariants"] == 0
+    ends = summary["by_state"]
+    assert ends.keys() <= {"completed", "cancelled", "failed"}
+    assert ends["completed"] >= 300 + 9
     assert leftovers() <= before

@@ -7,7 +7,7 @@ import pytest
 
 from flowfabric_client._sql import SqlSources
 from tests.conftest import Clock, Connect, RoleConnection
-from tests.support.cluster import Cluster, Connection, HarnessError, server_choice
+from tests.support.cluster import Cluster, Connection
 from tests.support.concurrency import in_background, wait_until, wait_until_blocked
 
 
@@ -74,24 +74,6 @@ def test_an_error_in_the_background_reaches_the_test(db: Connection) -> None:
 def test_waiting_in_vain_says_for_what() -> None:
     with pytest.raises(AssertionError, match="it did not happen that pigs fly"):
         wait_until(lambda: False, "pigs fly", deadline_s=0.01)
-
-
-@pytest.mark.parametrize(
-    ("text", "choice"),
-    [
-        ("", {}),
-        ("local", {"provider": "local"}),
-        ("wheel:18", {"provider": "wheel", "version": 18}),
-    ],
-)
-def test_the_server_of_the_tests_can_be_chosen(text: str, choice: dict[str, object]) -> None:
-    assert server_choice(text) == choice
-
-
-@pytest.mark.parametrize("text", ["wheel:eighteen", "nonsense", ":15"])
-def test_an_unreadable_choice_of_server_is_refused(text: str) -> None:
-    with pytest.raises(HarnessError, match="write it like"):
-        server_choice(text)
 
 
 def test_the_ledger_ends_with_the_last_migration_file(db: Connection) -> None:

@@ -54,6 +54,9 @@ NULLABLE: dict[str, frozenset[str]] = {
         "ff_edge_group_listing": "k on_satisfied satisfied_at_ms impossible_at_ms",
         "ff_edge_resolution": "group_state",
         "ff_edge_snapshot": "data_passing_ref resolved_outcome applied_at_ms resolved_at_ms",
+        "ff_ended_suspension": """
+            signal_id signal_name signal_category source_type source_identity correlation_id
+            payload payload_encoding accepted_at_ms""",
         "ff_event": """
             more stream event_id partition_key occurred_at_ms namespace instance_tag
             execution_id flow_id event_type outcome lane_id attempt_index attempt_id lease_id
@@ -273,8 +276,12 @@ REPEATABLE_IF = {
     "ff_record_spend": "idempotency_key is not None",
     "ff_report_usage_and_check": "dedup_key is not None",
     "ff_reserve_budget": "reservation_key is not None",
+    "ff_submit_flow": 'flow.get("flow_id") is not None',
     "ff_suspend_execution": "idempotency_key is not None",
 }
+
+# JSON fields that hold a list of objects; every other one is an object.
+JSON_LISTS = frozenset({("ff_event_stream_lag", "consumers")})
 
 # JSON parameters that may also be a bare string, such as the condition "OperatorOnly".
 JSON_TEXTS = frozenset({"resume_condition"})
@@ -515,6 +522,9 @@ class Catalogue:
             kind = "dict[str, Any]" if element == "jsonb" else SCALARS[element]
         return kind if element == sql_type else f"list[{kind}]"
 
+    def _field_type(self, row: str, field: str, sql_type: str) -> str:
+        return "list[dict[str, Any]]" if (row, field) in JSON_LISTS else self._value_type(sql_type)
+
     def render_rows(self) -> str:
         parts = [
             f'"""Rows: a frozen dataclass per result, with the field names of its SQL type.\n\n{NOTE}\n"""',
@@ -533,7 +543,8 @@ class Catalogue:
                     f"NULLABLE names fields that {name} does not have: {', '.join(sorted(unknown))}"
                 )
             body = "\n".join(
-                f"    {field}: {self._value_type(sql_type)}{' | None' if field in nullable else ''}"
+                f"    {field}: {self._field_type(name, field, sql_type)}"
+                + (" | None" if field in nullable else "")
                 + (" = field(repr=False)" if field in SECRETS else "")
                 for field, sql_type in fields
             )
@@ -549,7 +560,7 @@ class Catalogue:
             "from __future__ import annotations",
             "from collections.abc import Sequence\nfrom typing import Any\nfrom uuid import UUID",
             "from flowfabric_client import rows\n"
-            "from flowfabric_client._session import EMPTY_OBJECT, Call, JsonObject, json_param",
+            "from flowfabric_client._call import EMPTY_OBJECT, Call, JsonObject, json_param",
         ]
         for f in self.functions:
             bindings = ", ".join(f"p_{p.sql_name} => %({p.sql_name})s::{p.sql_type}" for p in f.parameters)
@@ -572,20 +583,22 @@ class Catalogue:
 
     def render_client(self, asynchronous: bool) -> str:
         name, base, title = (
-            ("AsyncClient", "AsyncSession", "The asynchronous client")
+            ("AsyncClient", "AsyncWatchingSession", "The asynchronous client")
             if asynchronous
-            else ("Client", "Session", "The synchronous client")
+            else ("Client", "WatchingSession", "The synchronous client")
         )
         parts = [
             f'"""{title}: one method per public function of the engine, without its `ff_`.\n\n{NOTE}\n"""',
             "from __future__ import annotations",
             "from collections.abc import Sequence\nfrom typing import Any\nfrom uuid import UUID",
             "from flowfabric_client import _calls, rows\n"
-            f"from flowfabric_client._session import EMPTY_OBJECT, {base}, JsonObject",
+            f"from flowfabric_client._call import EMPTY_OBJECT, JsonObject\n"
+            f"from flowfabric_client._watching import {base}",
         ]
         prefix, wait = ("async def", "await ") if asynchronous else ("def", "")
         methods = [
-            f'class {name}({base}):\n    """{title}; see `{base}` for what it may be given to work on."""'
+            f"class {name}({base}):\n"
+            f'    """{title}; docs/client.md tells what it can work on, repeat and follow."""'
         ]
         for f in self.functions:
             returns = re.sub(rf"\b{f.result}\b", f"rows.{f.result}", f.returns) if f.is_row else f.returns

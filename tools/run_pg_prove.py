@@ -18,18 +18,19 @@ from psycopg.pq import Conninfo
 def main() -> None:
     if len(sys.argv) < 2 or not sys.argv[1]:
         sys.exit(
-            "pgtap: name a database with FlowFabric, its test clock and pgTAP: make pgtap DSN=postgresql://..."
+            "name a database: make pgtap DSN=postgresql://... (FlowFabric, its test clock and pgTAP), or "
+            "make dba-check DSN=postgresql://... (FlowFabric)"
         )
     pg_prove = shutil.which("pg_prove")
     if pg_prove is None:
         sys.exit(
-            "pgtap: pg_prove was not found: install it "
+            "pg_prove was not found: install it "
             "(sudo apt-get install -y libtap-parser-sourcehandler-pgtap-perl)."
         )
     try:
         options = Conninfo.parse(sys.argv[1].encode())
     except psycopg.OperationalError as error:
-        sys.exit(f"pgtap: that is no connection string: {str(error).strip()}")
+        sys.exit(f"that is no connection string: {str(error).strip()}")
     for option in options:
         if option.val is not None and option.envvar is not None:
             os.environ[option.envvar.decode()] = option.val.decode()

@@ -12,7 +12,8 @@ import psycopg
 from psycopg import sql
 from rich.console import Console
 
-from flowfabric_client.commands import fail, json_option
+from flowfabric_client import Client
+from flowfabric_client.commands import examples, fail, json_option
 from flowfabric_client.dev import (
     PROVIDERS,
     DevServerError,
@@ -27,7 +28,7 @@ from flowfabric_client.install import InstallError, migrate
 DATABASE = "flowfabric"
 
 
-@click.command()
+@click.command(epilog=examples("flowfabric dev", "flowfabric dev --ephemeral --port 5433"))
 @click.option(
     "--data-dir",
     type=click.Path(path_type=Path),
@@ -115,6 +116,11 @@ def _install(server: PostgresServer, on_step: Callable[[str], None], *, as_json:
                 on_step(f"creating database {DATABASE}")
                 connection.execute(sql.SQL("create database {}").format(sql.Identifier(DATABASE)))
         migrate(dsn, on_step=on_step)
+        with Client(dsn) as client:
+            # Without a key nothing could suspend. One that somebody has rotated to stays.
+            if not client.list_waitpoint_hmac_kids():
+                on_step("making a signing key for waitpoints")
+                client.initialize(hmac_kid="dev")
     except InstallError as error:
         fail(str(error), sql=error.sql, as_json=as_json)
     except psycopg.Error as error:

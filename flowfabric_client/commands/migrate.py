@@ -5,12 +5,12 @@ from dataclasses import asdict
 import click
 from rich.console import Console
 
-from flowfabric_client.commands import dsn_option, fail, json_option, print_json
+from flowfabric_client.commands import dsn_option, examples, fail_install, json_option, print_json
 from flowfabric_client.install import DEFAULT_LOCK_TIMEOUT_MS, InstallError, MigrateReport
 from flowfabric_client.install import migrate as run_migrate
 
 
-@click.command()
+@click.command(epilog=examples("flowfabric migrate --dsn postgresql://owner@db.example/shop"))
 @dsn_option
 @click.option(
     "--with-test-clock/--without-test-clock",
@@ -54,7 +54,7 @@ def migrate(
             on_step=lambda step: console.print(f"  {step}"),
         )
     except InstallError as exc:
-        fail(str(exc), sql=exc.sql, as_json=as_json)
+        fail_install(exc, as_json=as_json)
     if as_json:
         print_json(asdict(report))
     else:
@@ -70,3 +70,5 @@ def _print_report(console: Console, report: MigrateReport) -> None:
     for signature in report.dropped:
         console.print(f"  dropped {signature}, which no file defines any more")
     console.print(f"{name} is installed{clock}; its owner is {report.owner}.", style="green")
+    if report.previous_version is None:
+        console.print("Next: flowfabric keys rotate makes the key without which nothing can suspend.")

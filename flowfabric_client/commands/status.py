@@ -6,12 +6,19 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from flowfabric_client.commands import EXIT_NOT_CURRENT, dsn_option, fail, json_option, print_json
+from flowfabric_client.commands import (
+    EXIT_NOT_CURRENT,
+    dsn_option,
+    examples,
+    fail_install,
+    json_option,
+    print_json,
+)
 from flowfabric_client.install import InstallError, InstallStatus
 from flowfabric_client.install import status as read_status
 
 
-@click.command()
+@click.command(epilog=examples("flowfabric status && echo current"))
 @dsn_option
 @json_option
 def status(dsn: str, as_json: bool) -> None:
@@ -22,7 +29,7 @@ def status(dsn: str, as_json: bool) -> None:
     try:
         found = read_status(dsn)
     except InstallError as exc:
-        fail(str(exc), sql=exc.sql, as_json=as_json)
+        fail_install(exc, as_json=as_json)
     if as_json:
         print_json({"current": found.current, **asdict(found)})
     else:

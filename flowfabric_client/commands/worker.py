@@ -6,12 +6,12 @@ from importlib import import_module
 
 import click
 
-from flowfabric_client.commands import fail
+from flowfabric_client.commands import examples, fail
 from flowfabric_client.errors import FlowFabricError
 from flowfabric_client.worker import Worker
 
 
-@click.command()
+@click.command(epilog=examples("flowfabric worker app.jobs:worker --log-level debug"))
 @click.argument("target", metavar="MODULE:WORKER")
 @click.option(
     "--log-level",

@@ -6,7 +6,7 @@ of its own that the next run does not repeat, so a run may be killed at any poin
 """
 
 from flowfabric_client._sql import SqlSources
-from flowfabric_client.install._errors import InstallError
+from flowfabric_client.install._errors import InstallError, UnreachableError
 from flowfabric_client.install._migrate import DEFAULT_LOCK_TIMEOUT_MS, MigrateReport, migrate
 from flowfabric_client.install._render import render_roles_sql, render_sql
 from flowfabric_client.install._roles import CLIENT_ROLES
@@ -19,6 +19,7 @@ __all__ = [
     "InstallStatus",
     "MigrateReport",
     "SqlSources",
+    "UnreachableError",
     "migrate",
     "render_roles_sql",
     "render_sql",

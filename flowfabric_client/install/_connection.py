@@ -1,7 +1,5 @@
 """Connections of the installer: whom they reach, what they are set to, and the lock they work under."""
 
-import os
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, LiteralString
@@ -10,13 +8,18 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from flowfabric_client.install._errors import InstallError
+from flowfabric_client._conninfo import (
+    NOT_A_CONNECTION_STRING,
+    display_name,
+    failure_reason,
+    with_connect_timeout,
+)
+from flowfabric_client.install._errors import InstallError, UnreachableError
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 OnStep = Callable[[str], None]
 
 OLDEST_SERVER = 14
-CONNECT_TIMEOUT_S = 10
 
 # Advisory locks are per database, and so is an installation. The first number is "flowfab" in ASCII.
 _INSTALLATION_LOCK = 0x666C6F77666162
@@ -55,7 +58,8 @@ class Session:
                 autocommit=True,
             )
         except psycopg.Error as exc:
-            raise InstallError(f"Cannot connect to {self._display_name()}: {self._reason(exc)}.") from exc
+            target, reason = display_name(self.conninfo), failure_reason(exc, self.conninfo)
+            raise UnreachableError(f"Cannot connect to {target}: {reason}.") from exc
 
     def prepare(self, conn: Connection) -> None:
         """Give a connection the settings and the role of this session."""
@@ -67,35 +71,14 @@ class Session:
         if self.act_as is not None:
             conn.execute(sql.SQL("set role {}").format(sql.Identifier(self.act_as)))
 
-    def _display_name(self) -> str:
-        parts = {key: str(value) for key, value in conninfo_to_dict(self.conninfo).items() if value}
-        shown = " ".join(
-            f"{key}={parts[key]}" for key in ("service", "host", "port", "user", "dbname") if key in parts
-        )
-        return shown or "the database that libpq's environment names"
-
-    def _reason(self, exc: psycopg.Error) -> str:
-        # libpq adds a line that asks whether the server is running; the sentence says enough without it.
-        text = " ".join(re.sub(r"\n\t[^\n]*", "", str(exc)).split())
-        text = re.sub(r"^connection (failed|is bad): ", "", text).rstrip(".")
-        for secret in (conninfo_to_dict(self.conninfo).get("password"), os.environ.get("PGPASSWORD")):
-            if secret:
-                text = text.replace(str(secret), "***")
-        return text
-
 
 def open_session(dsn: str, *, lock_timeout_ms: int) -> tuple[Session, Connection]:
     """Connect to a server that is new enough."""
     try:
-        given = conninfo_to_dict(dsn)
+        dsn = with_connect_timeout(dsn)
     except psycopg.Error as exc:
         # libpq's own message would quote the part it stumbled over, which may be the password.
-        raise InstallError(
-            "The DSN is not a connection string that Postgres understands: "
-            "write postgresql://user@host:port/database or 'host=... dbname=...'."
-        ) from exc
-    if "connect_timeout" not in given and "PGCONNECT_TIMEOUT" not in os.environ:
-        dsn = make_conninfo(dsn, connect_timeout=CONNECT_TIMEOUT_S)
+        raise UnreachableError(NOT_A_CONNECTION_STRING) from exc
     session = Session(dsn, lock_timeout_ms)
     conn = session.connect()
     try:

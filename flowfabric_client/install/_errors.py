@@ -20,6 +20,10 @@ class InstallError(Exception):
         self.sql = sql
 
 
+class UnreachableError(InstallError):
+    """No connection could be made."""
+
+
 class StatementFailedError(InstallError):
     """A statement of one of our files failed; the message starts with `file:line`."""
 

@@ -33,11 +33,19 @@ class InvalidPayloadError(PermanentError):
         super().__init__(f"invalid_payload: {why}")
 
 
-class UnserialisableResultError(PermanentError):
-    """The handler returned something that is neither bytes, nor text, nor JSON."""
+class UnserialisableValueError(PermanentError):
+    """Something that was to be stored is neither bytes, nor text, nor JSON."""
+
+    what = "value"
 
     def __init__(self, why: object) -> None:
-        super().__init__(f"unserialisable_result: {why}")
+        super().__init__(f"unserialisable_{self.what}: {why}")
+
+
+class UnserialisableResultError(UnserialisableValueError):
+    """The handler returned something that is neither bytes, nor text, nor JSON."""
+
+    what = "result"
 
 
 def payload_decoder(function: Callable[..., Any]) -> Decoder | None:
@@ -134,6 +142,18 @@ def encode_result(value: Any) -> tuple[bytes | None, str | None]:
     Raises:
         UnserialisableResultError: the value has no such form.
     """
+    try:
+        return encode_value(value)
+    except UnserialisableValueError as error:
+        raise UnserialisableResultError(error.__cause__) from error.__cause__
+
+
+def encode_value(value: Any) -> tuple[bytes | None, str | None]:
+    """A value and its encoding: bytes as they are, text as UTF-8, a model and everything else as JSON.
+
+    Raises:
+        UnserialisableValueError: the value has no such form.
+    """
     if value is None:
         return None, None
     if isinstance(value, bytes | bytearray | memoryview):
@@ -145,7 +165,7 @@ def encode_result(value: Any) -> tuple[bytes | None, str | None]:
         text = dump() if callable(dump) else json.dumps(value, allow_nan=False)
         return str(text).encode(), "json"
     except Exception as cause:
-        raise UnserialisableResultError(cause) from cause
+        raise UnserialisableValueError(cause) from cause
 
 
 def failure_text(error: object) -> str:

@@ -3,186 +3,233 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import time
-from collections.abc import AsyncIterator, Iterator, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar, cast
 
 import psycopg
-from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
+from flowfabric_client import rows
 from flowfabric_client.aio import AsyncClient
 from flowfabric_client.client import Client
-from flowfabric_client.errors import ExecutionNotActiveError, FlowFabricError
-from flowfabric_client.handle import Handle
-from flowfabric_client.worker.backoff import Backoff, passes
+from flowfabric_client.errors import FlowFabricError, from_psycopg
+from flowfabric_client.worker import budgets, children, streaming, suspension
+from flowfabric_client.worker.budgets import Amounts, OpenReservation
+from flowfabric_client.worker.children import Child, EndedChild
 from flowfabric_client.worker.codec import encode_result
-from flowfabric_client.worker.job import Job
-from flowfabric_client.worker.signals import Delayed, LeaseLost
+from flowfabric_client.worker.facts import Facts
+from flowfabric_client.worker.signals import LeaseLost
+from flowfabric_client.worker.steps import Request, Steps, carry_out, carry_out_in_loop
+from flowfabric_client.worker.streaming import Frame, StreamMode
+from flowfabric_client.worker.suspension import Answer, Condition, OnTimeout, Wait, Waitpoint
 
-_LOGGER = logging.getLogger("flowfabric.worker.handler")
+T = TypeVar("T")
 
-
-class HandlerConnections:
-    """Connections for handlers, apart from the worker's own: a handler must not keep leases from renewal."""
-
-    def __init__(self, dsn: str, size: int, *, name: str, with_threads: bool) -> None:
-        options: dict[str, Any] = {
-            "min_size": 0,
-            "max_size": size,
-            "open": False,
-            "kwargs": {"autocommit": True, "fallback_application_name": name},
-        }
-        self._async_pool = AsyncConnectionPool[Any](
-            dsn, check=AsyncConnectionPool.check_connection, **options
-        )
-        self._pool = (
-            ConnectionPool[Any](dsn, check=ConnectionPool.check_connection, **options)
-            if with_threads
-            else None
-        )
-        self.asynchronous = AsyncClient(self._async_pool)
-
-    @property
-    def synchronous(self) -> Client:
-        """For handlers that run in threads."""
-        if self._pool is None:
-            raise RuntimeError("this worker has no handlers that run in threads")
-        return Client(self._pool)
-
-    async def __aenter__(self) -> HandlerConnections:
-        await self._async_pool.open()
-        if self._pool is not None:
-            self._pool.open()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._async_pool.close()
-        if self._pool is not None:
-            await asyncio.to_thread(self._pool.close)
+HandOut = Callable[[AsyncClient, Waitpoint], Awaitable[None]]
+SyncHandOut = Callable[[Client, Waitpoint], None]
+NO_TAGS: Mapping[str, Any] = MappingProxyType({})
 
 
-class _JobLogger(logging.LoggerAdapter[logging.Logger]):
-    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        facts = dict(self.extra or {})
-        kwargs["extra"] = {**facts, **kwargs.get("extra", {})}
-        return f"[{facts['execution_kind']} {facts['execution_id']} #{facts['attempt_index']}] {msg}", kwargs
+@contextmanager
+def _engine_errors() -> Iterator[None]:
+    """What the driver raises at the borders of a transaction, as the client raises it inside."""
+    try:
+        yield
+    except psycopg.OperationalError as cause:
+        raise from_psycopg(cause) from cause
 
 
 @dataclass(frozen=True, slots=True)
-class _Facts:
-    _job: Job
-    _connections: HandlerConnections
-
-    @property
-    def handle(self) -> Handle:
-        """The lease, for calls of your own: `client.set_...(**ctx.handle.arguments())`."""
-        return self._job.handle
-
-    @property
-    def execution_id(self) -> str:
-        """The execution, in wire form."""
-        return self._job.claim.execution_id
-
-    @property
-    def kind(self) -> str:
-        """The kind that the handler was found by."""
-        return self._job.claim.execution_kind
-
-    @property
-    def lane_id(self) -> str:
-        """The lane that the execution came from."""
-        return self._job.claim.lane_id
-
-    @property
-    def namespace(self) -> str:
-        """The namespace of the execution."""
-        return self._job.claim.namespace
-
-    @property
-    def attempt_index(self) -> int:
-        """0 for the first attempt; retries, reclaims and replays count on."""
-        return self._job.handle.attempt_index
-
-    @property
-    def payload(self) -> bytes:
-        """The payload as stored; empty if there is none."""
-        return self._job.claim.payload or b""
-
-    @property
-    def tags(self) -> Mapping[str, Any]:
-        """The tags at the time of the claim."""
-        return MappingProxyType(self._job.claim.tags or {})
-
-    @property
-    def policy(self) -> Mapping[str, Any]:
-        """The policy document; empty if there is none."""
-        return MappingProxyType(self._job.claim.policy or {})
-
-    @property
-    def logger(self) -> logging.LoggerAdapter[logging.Logger]:
-        """A logger whose records carry the ids of the execution."""
-        return _JobLogger(
-            _LOGGER,
-            {
-                "execution_id": self.execution_id,
-                "execution_kind": self.kind,
-                "attempt_index": self.attempt_index,
-                "lane_id": self.lane_id,
-            },
-        )
-
-    def _check_open(self) -> None:
-        self._job.check()
-        if self._job.completion != "none":
-            # The database would let a call on another connection wait for the open transaction, for ever.
-            raise RuntimeError("nothing more can be said of an execution after complete_in")
-
-    def cancelled(self) -> bool:
-        """Whether to stop: the lease is lost, or the handler's time is up. Nothing will be reported."""
-        return self._job.cancelled.is_set()
-
-    def _progress_failed(self, error: FlowFabricError) -> None:
-        self._job.refused(error)
-        if not passes(error):
-            raise error
-        self.logger.warning("progress was not stored: %s", error)
-
-    def _pause_before_next_delay(self, error: FlowFabricError, backoff: Backoff) -> float | None:
-        """How long to wait before the delay is asked for again; None if it had been granted after all."""
-        job = self._job
-        details = error.details
-        # A lost answer: nobody but the holder of this epoch interrupts its attempt with a delay.
-        if (
-            isinstance(error, ExecutionNotActiveError)
-            and details.get("attempt_state") == "attempt_interrupted"
-            and details.get("lease_epoch") == job.handle.lease_epoch
-            and details.get("attempt_id") == str(job.handle.attempt_id)
-        ):
-            return None
-        if passes(error):
-            return backoff.pause_s()
-        job.delayed_until_ms = None
-        job.refused(error)
-        raise error
-
-
-@dataclass(frozen=True, slots=True)
-class Context(_Facts):
+class Context(Facts):
     """The context of an `async def` handler."""
+
+    async def _do(self, steps: Steps[T]) -> T:
+        self._job.check_open()
+        return await carry_out_in_loop(steps, self._connections.asynchronous)
 
     async def progress(self, pct: int | None = None, message: str | None = None) -> None:
         """Store how far the work has come; a database that is away for the moment is only logged."""
-        self._check_open()
+        await self._do(self._progress(pct, message))
+
+    async def stream(
+        self,
+        value: Any,
+        *,
+        frame_type: str | None = None,
+        mode: StreamMode = "durable",
+        ttl_ms: int = 0,
+    ) -> None:
+        """Append a frame to the output of this attempt, which readers can follow.
+
+        A frame whose answer was lost with the connection is sent again and may be there twice, both times
+        with the same `correlation_id`.
+
+        Args:
+            value: Bytes are stored as they are, text as UTF-8, everything else as JSON.
+            frame_type: What readers tell frames apart by; `text`, `binary` or `json` unless given.
+            mode: `best_effort` frames may be dropped: while the database is away, and when there are many.
+            ttl_ms: For how long best-effort frames should be readable; 0 says nothing about it.
+
+        Raises:
+            UnserialisableValueError: the value has no form in which it could be stored.
+            RetentionLimitExceededError: it is larger than 64 KiB.
+            LeaseLost: the execution is not this worker's any more.
+        """
+        await self._do(streaming.append(self._job, Frame.of(value, frame_type, mode, ttl_ms)))
+
+    async def summary(self, changes: Mapping[str, Any]) -> int:
+        """Change the summary of the output, a JSON object, by a JSON merge patch; its new version.
+
+        A member that is None is removed; the text `__ff_null__` stores a null.
+        """
+        appended = await self._do(streaming.append(self._job, Frame.patch(changes)))
+        return streaming.version_of(appended)
+
+    async def suspend(
+        self,
+        key: str,
+        *,
+        signal: str | None = None,
+        condition: Condition | None = None,
+        timeout_ms: int | None = None,
+        on_timeout: OnTimeout = "fail",
+        hand_out: HandOut | None = None,
+        reason: str = "waiting_for_signal",
+        resume_delay_ms: int = 0,
+    ) -> Answer:
+        """Wait for a signal without holding a worker.
+
+        The handler ends here, and runs again from its beginning when the execution goes on; then this call
+        returns at once. A key is therefore one question: every later run and attempt gets the same answer,
+        until the execution is replayed.
+
+        Args:
+            key: Names the waitpoint, and this question among those of the handler.
+            signal: The name of the signal to wait for; None takes any.
+            condition: A resume condition of the engine instead, which must name the key if it names any.
+            timeout_ms: For how long to wait; None waits for ever.
+            on_timeout: What then: `resume` lets the handler go on with an answer that has `timed_out`;
+                `fail`, `cancel` and `expire` end the execution; `escalate` leaves it to an operator.
+            hand_out: Called with a transaction and each waitpoint, to store its token where the one who
+                answers finds it: it commits together with the suspension, or neither does.
+            reason: The engine's `reason_code`, which tells readers what is waited for.
+            resume_delay_ms: How long after the signal to go on.
+
+        Raises:
+            Suspended: there is no answer yet; let it through.
+            ValueError: the arguments contradict each other.
+            LeaseLost: the execution is not this worker's any more.
+        """
+        wait = Wait.of(key, signal, condition, timeout_ms, on_timeout, reason, resume_delay_ms)
+        return await self._do(suspension.suspend(self._job, wait, self._submit(wait, hand_out)))
+
+    def _submit(self, wait: Wait, hand_out: HandOut | None) -> Request:
+        job = self._job
+        if hand_out is None:
+            return lambda client: wait.submit(job, client)
+
+        async def submit(client: AsyncClient) -> Any:
+            with _engine_errors():
+                async with client.transaction() as tx:
+                    answer = await wait.submit(job, cast(Client, tx))
+                    for waitpoint in suspension.opened(job, answer):
+                        await hand_out(tx, waitpoint)
+            return answer
+
+        return cast(Request, submit)
+
+    async def open_waitpoint(self, key: str, *, expires_in_ms: int = 600_000) -> Waitpoint | None:
+        """Open the waitpoint of a later `suspend` with this key, to hand its token out before.
+
+        For those who are told directly, not through the database: a signal that comes before the handler has
+        suspended is kept for it. None if the key has its answer, so that nobody is asked twice. Nothing that
+        gives the execution back may come between this and `suspend`. A worker that dies there leaves a token
+        that nobody listens to; the next attempt opens another waitpoint.
+
+        Args:
+            key: The key of the suspension.
+            expires_in_ms: By when the handler must have suspended.
+        """
+        return await self._do(suspension.open_waitpoint(self._job, key, expires_in_ms))
+
+    async def report_usage(
+        self, budget_id: str, amounts: Amounts, *, key: str | None = None
+    ) -> rows.UsageReport:
+        """Book what was used. The `outcome` says how that went, and nothing is raised for a breach.
+
+        `ok` and `soft_breach` are booked, `already_applied` was booked before, and `hard_breach` is not: then
+        `dimension`, `limit_value` and `current_usage` say which limit has no room for it.
+
+        Args:
+            budget_id: The budget.
+            amounts: What to add, by dimension.
+            key: Book it once for the execution, however often the handler runs; within 24 hours.
+        """
+        return await self._do(budgets.report(self._job, budget_id, amounts, key))
+
+    @asynccontextmanager
+    async def reserve(self, budget_id: str, amounts: Amounts) -> AsyncIterator[Reservation]:
+        """Set amounts aside for a block, so that parallel workers together cannot pass a hard limit.
+
+        Call `settle` on what the block gets to book what was really used; what is not settled is given back
+        at its end, and also when the worker dies.
+
+        Raises:
+            BudgetExceededError: a hard limit has no room; its `details` say which.
+        """
+        reservation = Reservation(OpenReservation(self._job, budget_id, amounts), self)
+        await self._do(reservation.held.reserve())
         try:
-            await self._connections.asynchronous.update_progress(
-                **self.handle.arguments(), progress_pct=pct, progress_message=message
-            )
-        except FlowFabricError as error:
-            self._progress_failed(error)
+            yield reservation
+        finally:
+            await carry_out_in_loop(reservation.held.give_back(), self._connections.asynchronous)
+
+    async def spawn(
+        self,
+        kind: str,
+        payload: Any = None,
+        *,
+        key: str | None = None,
+        lane_id: str | None = None,
+        priority: int = 0,
+        policy: Mapping[str, Any] | None = None,
+        tags: Mapping[str, Any] = NO_TAGS,
+    ) -> Child:
+        """Create a child execution, once: a later run that spawns with the same key gets the same child.
+
+        The role of the worker needs `flowfabric_producer` and `flowfabric_reader` too.
+
+        Args:
+            kind: The kind of the child.
+            payload: Bytes are stored as they are, text as UTF-8, everything else as JSON.
+            key: What tells it from the other children. Unless given, its kind and its place among them count,
+                so that a handler must then spawn the same ones in the same order in every run.
+            lane_id: Its lane; that of this execution unless given.
+            priority: Its priority.
+            policy: Its policy.
+            tags: Its tags.
+        """
+        return await self._do(children.spawn(self._job, kind, payload, key, lane_id, priority, policy, tags))
+
+    async def wait_children(
+        self, *these: Child, longest_pause_ms: int = children.LONGEST_PAUSE_MS
+    ) -> list[EndedChild]:
+        """Wait until children have ended, well or not, without holding a worker.
+
+        The handler ends here, and runs again from its beginning when it is time to look; once all have ended,
+        this call returns them.
+
+        Args:
+            these: Whom to wait for; all that this run has spawned unless given.
+            longest_pause_ms: The longest time between two looks. They come after a quarter of the time that a
+                child has taken so far.
+
+        Raises:
+            WaitingForChildren: one has not ended; let it through.
+        """
+        return await self._do(children.wait(self._job, these or tuple(self._job.children), longest_pause_ms))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncClient]:
@@ -210,7 +257,7 @@ class Context(_Facts):
             UnserialisableResultError: the result has no form in which it could be stored.
             LeaseLost: the execution is not this worker's any more.
         """
-        self._check_open()
+        self._job.check_open()
         data, encoding = encode_result(result)
         client = transaction if isinstance(transaction, AsyncClient) else AsyncClient(transaction)
         try:
@@ -226,21 +273,7 @@ class Context(_Facts):
         Raises:
             Delayed: always, when the database has it; let it through.
         """
-        self._check_open()
-        self._job.delayed_until_ms = until_ms
-        backoff = Backoff()
-        while True:
-            try:
-                await self._connections.asynchronous.delay_execution(
-                    delay_until_ms=until_ms, **self.handle.arguments()
-                )
-            except FlowFabricError as error:
-                pause_s = self._pause_before_next_delay(error, backoff)
-            else:
-                pause_s = None
-            if pause_s is None:
-                raise Delayed
-            await asyncio.sleep(pause_s)
+        await self._do(self._delay(until_ms))
 
     async def wait_cancelled(self) -> None:
         """Wait until the lease is lost."""
@@ -248,8 +281,25 @@ class Context(_Facts):
 
 
 @dataclass(frozen=True, slots=True)
-class SyncContext(_Facts):
+class Reservation:
+    """What `Context.reserve` has set aside."""
+
+    held: OpenReservation
+    """Its `budget_id` and `key`, for settling inside a transaction of yours."""
+    _context: Context
+
+    async def settle(self, actuals: Amounts) -> rows.UsageReport:
+        """Book what was really used instead, even beyond a limit: see `Context.report_usage`."""
+        return await self._context._do(self.held.settle(actuals))
+
+
+@dataclass(frozen=True, slots=True)
+class SyncContext(Facts):
     """The context of a plain `def` handler, which runs in a thread."""
+
+    def _do(self, steps: Steps[T]) -> T:
+        self._job.check_open()
+        return carry_out(steps, self._connections.synchronous)
 
     def raise_if_cancelled(self) -> None:
         """End the handler here if its lease is lost or its time is up.
@@ -267,13 +317,90 @@ class SyncContext(_Facts):
 
     def progress(self, pct: int | None = None, message: str | None = None) -> None:
         """Store how far the work has come; a database that is away for the moment is only logged."""
-        self._check_open()
+        self._do(self._progress(pct, message))
+
+    def stream(
+        self,
+        value: Any,
+        *,
+        frame_type: str | None = None,
+        mode: StreamMode = "durable",
+        ttl_ms: int = 0,
+    ) -> None:
+        """Append a frame to the output of this attempt: see `Context.stream`."""
+        self._do(streaming.append(self._job, Frame.of(value, frame_type, mode, ttl_ms)))
+
+    def summary(self, changes: Mapping[str, Any]) -> int:
+        """Change the summary of the output: see `Context.summary`."""
+        return streaming.version_of(self._do(streaming.append(self._job, Frame.patch(changes))))
+
+    def suspend(
+        self,
+        key: str,
+        *,
+        signal: str | None = None,
+        condition: Condition | None = None,
+        timeout_ms: int | None = None,
+        on_timeout: OnTimeout = "fail",
+        hand_out: SyncHandOut | None = None,
+        reason: str = "waiting_for_signal",
+        resume_delay_ms: int = 0,
+    ) -> Answer:
+        """Wait for a signal without holding a worker: see `Context.suspend`."""
+        wait = Wait.of(key, signal, condition, timeout_ms, on_timeout, reason, resume_delay_ms)
+        return self._do(suspension.suspend(self._job, wait, self._submit(wait, hand_out)))
+
+    def _submit(self, wait: Wait, hand_out: SyncHandOut | None) -> Request:
+        job = self._job
+        if hand_out is None:
+            return lambda client: wait.submit(job, client)
+
+        def submit(client: Client) -> Any:
+            with _engine_errors(), client.transaction() as tx:
+                answer = wait.submit(job, tx)
+                for waitpoint in suspension.opened(job, answer):
+                    hand_out(tx, waitpoint)
+            return answer
+
+        return submit
+
+    def open_waitpoint(self, key: str, *, expires_in_ms: int = 600_000) -> Waitpoint | None:
+        """Open the waitpoint of a later `suspend`: see `Context.open_waitpoint`."""
+        return self._do(suspension.open_waitpoint(self._job, key, expires_in_ms))
+
+    def report_usage(self, budget_id: str, amounts: Amounts, *, key: str | None = None) -> rows.UsageReport:
+        """Book what was used: see `Context.report_usage`."""
+        return self._do(budgets.report(self._job, budget_id, amounts, key))
+
+    @contextmanager
+    def reserve(self, budget_id: str, amounts: Amounts) -> Iterator[SyncReservation]:
+        """Set amounts aside for a block: see `Context.reserve`."""
+        reservation = SyncReservation(OpenReservation(self._job, budget_id, amounts), self)
+        self._do(reservation.held.reserve())
         try:
-            self._connections.synchronous.update_progress(
-                **self.handle.arguments(), progress_pct=pct, progress_message=message
-            )
-        except FlowFabricError as error:
-            self._progress_failed(error)
+            yield reservation
+        finally:
+            carry_out(reservation.held.give_back(), self._connections.synchronous)
+
+    def spawn(
+        self,
+        kind: str,
+        payload: Any = None,
+        *,
+        key: str | None = None,
+        lane_id: str | None = None,
+        priority: int = 0,
+        policy: Mapping[str, Any] | None = None,
+        tags: Mapping[str, Any] = NO_TAGS,
+    ) -> Child:
+        """Create a child execution, once: see `Context.spawn`."""
+        return self._do(children.spawn(self._job, kind, payload, key, lane_id, priority, policy, tags))
+
+    def wait_children(
+        self, *these: Child, longest_pause_ms: int = children.LONGEST_PAUSE_MS
+    ) -> list[EndedChild]:
+        """Wait until children have ended: see `Context.wait_children`."""
+        return self._do(children.wait(self._job, these or tuple(self._job.children), longest_pause_ms))
 
     @contextmanager
     def transaction(self) -> Iterator[Client]:
@@ -291,7 +418,7 @@ class SyncContext(_Facts):
 
     def complete_in(self, transaction: Client | psycopg.Connection[Any], result: Any = None) -> None:
         """Complete the execution inside a transaction: see `Context.complete_in`."""
-        self._check_open()
+        self._job.check_open()
         data, encoding = encode_result(result)
         client = transaction if isinstance(transaction, Client) else Client(transaction)
         try:
@@ -303,18 +430,17 @@ class SyncContext(_Facts):
 
     def delay(self, until_ms: int) -> NoReturn:
         """Give the execution back until a time: see `Context.delay`."""
-        self._check_open()
-        self._job.delayed_until_ms = until_ms
-        backoff = Backoff()
-        while True:
-            try:
-                self._connections.synchronous.delay_execution(
-                    delay_until_ms=until_ms, **self.handle.arguments()
-                )
-            except FlowFabricError as error:
-                pause_s = self._pause_before_next_delay(error, backoff)
-            else:
-                pause_s = None
-            if pause_s is None:
-                raise Delayed
-            time.sleep(pause_s)
+        self._do(self._delay(until_ms))
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReservation:
+    """What `SyncContext.reserve` has set aside."""
+
+    held: OpenReservation
+    """Its `budget_id` and `key`, for settling inside a transaction of yours."""
+    _context: SyncContext
+
+    def settle(self, actuals: Amounts) -> rows.UsageReport:
+        """Book what was really used instead, even beyond a limit: see `Context.report_usage`."""
+        return self._context._do(self.held.settle(actuals))

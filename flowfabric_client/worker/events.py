@@ -65,6 +65,20 @@ class WasDelayed(WorkEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class WasSuspended(WorkEvent):
+    """The handler waits for signals, and has given the execution back until they come."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitsForChildren(WorkEvent):
+    """The handler waits for children, and has given the execution back until it looks at them again."""
+
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class HandedBack(WorkEvent):
     """The worker gave the execution back before its handler started."""
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowfabric_client.worker.codec import Decoder, encode_result, failure_text, payload_decoder
-from flowfabric_client.worker.context import Context, HandlerConnections, SyncContext
+from flowfabric_client.worker.connections import HandlerConnections
+from flowfabric_client.worker.context import Context, SyncContext
 from flowfabric_client.worker.job import Failure, Job, Outcome, Success
 from flowfabric_client.worker.signals import LeaseLost, PermanentError
 

@@ -7,13 +7,23 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from flowfabric_client.errors import ExecutionNotActiveError, FlowFabricError, LeaseLostError
+from flowfabric_client.errors import (
+    ExecutionNotActiveError,
+    FlowFabricError,
+    LeaseLostError,
+    NoActiveLeaseError,
+    StreamClosedError,
+)
 from flowfabric_client.handle import Handle
 from flowfabric_client.rows import ClaimedExecution, ReclaimedExecution
 from flowfabric_client.worker import events
 from flowfabric_client.worker.signals import LeaseLost
+
+if TYPE_CHECKING:
+    from flowfabric_client.worker.children import Child
+    from flowfabric_client.worker.suspension import Waitpoint
 
 Claim = ClaimedExecution | ReclaimedExecution
 
@@ -38,6 +48,9 @@ class Failure:
 
 Outcome = Success | Failure
 
+# What the functions that take a fence answer to somebody who does not hold the lease.
+_REFUSALS_OF_STRANGERS = (LeaseLostError, ExecutionNotActiveError, NoActiveLeaseError, StreamClosedError)
+
 
 class Job:
     """A lease, the handler that runs under it, and what is known about both.
@@ -58,7 +71,16 @@ class Job:
         self.settled = False
         self.completion: Literal["none", "unknown", "committed"] = "none"
         """What became of `complete_in`; unknown from the call until its transaction is seen to end."""
-        self.delayed_until_ms: int | None = None
+        self.giving_back = False
+        """The database is being asked to take the execution back before it has ended."""
+        self.pause: events.WorkEvent | None = None
+        """What to tell of an execution that was given back."""
+        self.waitpoints: dict[str, Waitpoint] = {}
+        """Those that the handler has opened in this run and not yet suspended at, by key."""
+        self.children: list[Child] = []
+        """Those that the handler has asked for in this run, in their order."""
+        self.replay_count: int | None = None
+        """How often an operator has let the execution begin anew; None until somebody wants to know."""
         self._emit = emit
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
@@ -72,12 +94,16 @@ class Job:
     @property
     def is_held(self) -> bool:
         """Whether the lease must be kept alive."""
-        return not (self.settled or self.lost_code or self.delayed_until_ms is not None)
+        return not (self.settled or self.lost_code or self._is_given_back)
 
     @property
     def speaks_for_itself(self) -> bool:
         """Whether another call than a renewal will tell how the execution ended."""
-        return self.reporting or self.completion != "none" or self.delayed_until_ms is not None
+        return self.reporting or self.completion != "none" or self._is_given_back
+
+    @property
+    def _is_given_back(self) -> bool:
+        return self.giving_back or self.pause is not None
 
     @property
     def seconds(self) -> float:
@@ -108,9 +134,19 @@ class Job:
         if self.lost_code is not None:
             raise LeaseLost(self.handle.execution_id, self.lost_code)
 
+    def check_open(self) -> None:
+        """Refuse to say more of an execution that has been completed or given back."""
+        self.check()
+        if self.completion != "none":
+            # The database would let a call on another connection wait for the open transaction, for ever.
+            raise RuntimeError("nothing more can be said of an execution after complete_in")
+        if self._is_given_back:
+            raise RuntimeError("nothing more can be said of an execution that was given back")
+
     def refused(self, error: FlowFabricError) -> None:
         """Unwind the handler if the refusal means that the lease is lost."""
-        if isinstance(error, LeaseLostError | ExecutionNotActiveError):
+        if isinstance(error, _REFUSALS_OF_STRANGERS):
             code = error.code or "stale_lease"
-            self.lose(code)
+            if not self.reporting:
+                self.lose(code)
             raise LeaseLost(self.handle.execution_id, code) from error

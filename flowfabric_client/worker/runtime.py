@@ -18,8 +18,8 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
-from psycopg_pool import AsyncConnectionPool
 
+from flowfabric_client._sql import SqlSources
 from flowfabric_client.aio import AsyncClient
 from flowfabric_client.errors import (
     ExecutionNotActiveError,
@@ -34,7 +34,7 @@ from flowfabric_client.handle import Handle
 from flowfabric_client.worker import events
 from flowfabric_client.worker.backoff import LONGEST_S, Backoff
 from flowfabric_client.worker.codec import InvalidPayloadError, failure_text
-from flowfabric_client.worker.context import HandlerConnections
+from flowfabric_client.worker.connections import ConnectionOptions, HandlerConnections
 from flowfabric_client.worker.handlers import Handler
 from flowfabric_client.worker.job import Claim, Failure, Job, Outcome
 from flowfabric_client.worker.reporting import Reporter, fences
@@ -63,6 +63,7 @@ class Options:
     listen_dsn: str
     run_ticks: bool
     max_connections: int
+    prepare_statements: bool | None
 
 
 class Runtime:
@@ -75,19 +76,12 @@ class Runtime:
         self._handlers = handlers
         self._callbacks = callbacks
         self._ttl_s = options.lease_ttl_ms / 1000
-        self._pool = AsyncConnectionPool[Any](
-            options.dsn,
-            min_size=1,
-            max_size=options.max_connections,
-            timeout=5.0,
-            open=False,
-            kwargs={"autocommit": True, "fallback_application_name": options.instance_id},
-        )
+        connections = ConnectionOptions(options.dsn, options.instance_id, options.prepare_statements)
+        self._pool = connections.async_pool(min_size=1, max_size=options.max_connections, timeout=5.0)
         self._client = AsyncClient(self._pool)
         self._connections = HandlerConnections(
-            options.dsn,
+            connections,
             options.concurrency,
-            name=options.instance_id,
             with_threads=any(not handler.is_async for handler in handlers.values()),
         )
         self._threads = ThreadPoolExecutor(options.concurrency, thread_name_prefix="flowfabric-handler")
@@ -104,6 +98,8 @@ class Runtime:
         self._reclaimed_at = float("-inf")
         self._claim_answer_was_lost = False
         self._has_claimed = False
+        self._schema_version = SqlSources.shipped().migrations()[-1].number
+        self._server_is_known = False
 
     # Beginning and end
 
@@ -217,7 +213,9 @@ class Runtime:
             except FlowFabricError as error:
                 if not self._has_claimed and _is_final(error):
                     raise
-                self._claim_answer_was_lost |= isinstance(error, TransportError)
+                if isinstance(error, TransportError):
+                    self._claim_answer_was_lost = True
+                    self._server_is_known = False
                 await _wait(self._drain_requested, self._trouble("claiming", error, backoff))
                 continue
             if found:
@@ -247,6 +245,11 @@ class Runtime:
 
     async def _look(self, free: int) -> bool:
         """Claim for the free slots; whether there was anything."""
+        if not self._server_is_known:
+            # The server may be another one than before. Data that were restored elsewhere need a new epoch of
+            # event cursors before anything is written, or their consumers would miss it.
+            await self._client.boot_check(self._schema_version)
+            self._server_is_known = True
         if self._claim_answer_was_lost:
             await self._hand_back_unknown_leases()
             self._claim_answer_was_lost = False
@@ -365,8 +368,8 @@ class Runtime:
     def _outcome_of(self, job: Job, outcome: Callable[[], Outcome]) -> Outcome | None:
         if job.lost_code is not None:
             return None
-        if job.delayed_until_ms is not None:
-            self._emit(events.WasDelayed(*job.facts(), job.delayed_until_ms))
+        if job.pause is not None:
+            self._emit(job.pause)
             return None
         if job.completion == "committed":
             self._emit(events.Completed(*job.facts(), job.seconds))

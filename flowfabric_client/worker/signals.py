@@ -22,5 +22,20 @@ class LeaseLost(asyncio.CancelledError):
         self.code = code
 
 
-class Delayed(BaseException):
-    """Unwinds a handler that has given its execution back with `ctx.delay`."""
+class Paused(BaseException):
+    """Unwinds a handler that has given its execution back; a later run of it goes on with the same attempt.
+
+    No `Exception`, so that a handler's own `except Exception` lets it through.
+    """
+
+
+class Delayed(Paused):
+    """The execution comes back at a time: `ctx.delay`."""
+
+
+class Suspended(Paused):
+    """The execution comes back when it is signalled, resumed, or has waited for too long: `ctx.suspend`."""
+
+
+class WaitingForChildren(Paused):
+    """The execution comes back to look at its children: `ctx.wait_children`."""

@@ -52,6 +52,7 @@ class Worker:
         listen_dsn: str | None = None,
         run_ticks: bool = True,
         max_connections: int = 4,
+        prepare_statements: bool | None = None,
     ) -> None:
         """Configure a worker; nothing is connected before it runs.
 
@@ -70,8 +71,11 @@ class Worker:
             listen: Be called by NOTIFY, on a connection of its own; False polls only.
             listen_dsn: Where to listen, if `dsn` leads to a pooler that cannot.
             run_ticks: Also run the engine's background scanners when they are due.
-            max_connections: Connections for the worker's own calls. Handlers have others: up to `concurrency`
-                for those in the event loop, and as many for those in threads.
+            max_connections: Connections for the worker's own calls. Handlers have others, made when they are
+                needed: one for each that uses its context, a second for one that does so in a transaction.
+            prepare_statements: Whether to prepare statements that are used often. By default they are, unless
+                a pooler such as PgBouncer stands before the server; True for a pooler that can bear it, which
+                PgBouncer can since 1.21 with `max_prepared_statements`.
 
         Raises:
             ValueError: a value is out of range.
@@ -102,6 +106,7 @@ class Worker:
             listen_dsn=dsn if listen_dsn is None else listen_dsn,
             run_ticks=run_ticks,
             max_connections=max_connections,
+            prepare_statements=prepare_statements,
         )
         self._handlers: dict[str, Handler] = {}
         self._callbacks: list[EventCallback] = []

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
+import re
+import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import psycopg
@@ -36,6 +40,49 @@ def test_both_clients_have_the_same_methods() -> None:
         }
 
     assert signatures(Client) == signatures(AsyncClient)
+
+
+def test_both_clients_offer_the_same_besides_the_functions() -> None:
+    def parameters(client: type) -> dict[str, dict[str, object]]:
+        inherited = {name: getattr(client, name) for name in dir(client) if name not in vars(client)}
+        return {
+            name: {each.name: each.default for each in inspect.signature(member).parameters.values()}
+            for name, member in inherited.items()
+            if inspect.isfunction(member) and not name.startswith("_")
+        } | {"__init__": {each.name: each.default for each in inspect.signature(client).parameters.values()}}
+
+    assert parameters(Client) == parameters(AsyncClient)
+    assert parameters(Client).keys() == {"__init__", "close", "events", "tail_stream", "transaction", "wait"}
+
+
+def test_no_method_hides_what_every_client_has() -> None:
+    inherited = {name for base in Client.__mro__[1:] for name in vars(base) if not name.startswith("_")}
+    assert not inherited & vars(Client).keys()
+
+
+def test_importing_the_client_loads_neither_the_worker_nor_the_command_line() -> None:
+    program = "import sys, flowfabric_client; print(*sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert {"flowfabric_client.client", "flowfabric_client.flow"} <= loaded
+    unwanted = (
+        "flowfabric_client.worker",
+        "flowfabric_client.install",
+        "flowfabric_client.dev",
+        "click",
+        "rich",
+    )
+    assert not loaded & set(unwanted)
+
+
+def test_the_programs_in_the_documentation_use_what_there_is() -> None:
+    text = (ROOT / "docs" / "client.md").read_text()
+    programs = re.findall(r"^( *)```python\n(.*?)^ *```", text, re.M | re.S)
+    assert len(programs) > 5
+    for _, program in programs:
+        compile(textwrap.dedent(program), "client.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    used = set(re.findall(r"\b(?:client|tx)\.(\w+)\(", text))
+    assert used <= set(dir(Client))
 
 
 def test_every_public_function_has_a_method(db: Connection) -> None:

@@ -10,18 +10,14 @@ import psycopg
 import pytest
 from psycopg_pool import ConnectionPool
 
-from flowfabric_client import AsyncClient, Client, Handle, _session, errors
-from flowfabric_client._session import Call
+from flowfabric_client import AsyncClient, Client, Flow, Handle, _session, errors
+from flowfabric_client._call import Call
+from tests.client.support import claimed
 from tests.conftest import Connect
 from tests.support.cluster import Connection
 from tests.support.concurrency import in_background, wait_until_blocked
 
 UNKNOWN = "{fp:86}:00000000-0000-4000-8000-0000000000ff"
-
-
-def claimed(client: Client, *, policy: dict[str, object] | None = None) -> Handle:
-    created = client.create_execution("test", policy=policy)
-    return Handle.of(client.issue_grant_and_claim(created.execution_id, 30_000))
 
 
 def test_the_life_of_an_execution(database: str) -> None:
@@ -235,6 +231,33 @@ def test_a_lost_answer_of_a_creation_with_a_key_is_a_duplicate(
         client.ping()
         _lose_the_first_answer(client, monkeypatch)
         assert client.create_execution("test", idempotency_key="once").outcome == "duplicate"
+
+
+def test_a_lost_answer_of_a_submitted_flow_is_asked_for_again(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = Flow().task("first").task("second", after=["first"])
+    with Client(database) as client:
+        client.ping()
+        _lose_the_first_answer(client, monkeypatch)
+        members = client.submit_flow(flow.to_json())
+        assert {member.outcome for member in members} == {"already_satisfied"}
+        assert [member.execution_id for member in members] == [
+            member.execution_id for member in client.submit_flow(flow.to_json())
+        ]
+
+
+def test_a_flow_without_an_id_is_not_submitted_twice(
+    database: str, db: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = {key: value for key, value in Flow().task("only").to_json().items() if key != "flow_id"}
+    with Client(database) as client:
+        client.ping()
+        _lose_the_first_answer(client, monkeypatch)
+        with pytest.raises(errors.TransportError) as refused:
+            client.submit_flow(document)
+    assert not refused.value.retryable
+    assert db.execute("select from flowfabric.ff_flow_core").rowcount == 1
 
 
 def test_somebody_elses_completion_is_not_taken_for_ones_own(

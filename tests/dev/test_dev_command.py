@@ -32,6 +32,7 @@ def test_ctrl_c_ends_it_with_success_and_the_next_run_finds_the_data(workspace: 
         assert facts["data_dir"] == home
         assert query(facts["dsn"], "select current_database()") == ("flowfabric",)
         assert query(facts["dsn"], "select flowfabric.ff_now_ms() > 0") == (True,)
+        assert query(facts["dsn"], "select count(*) from flowfabric.ff_list_waitpoint_hmac_kids()") == (1,)
         with psycopg.connect(facts["dsn"]) as connection:
             connection.execute("create table if not exists run (n int)")
             connection.execute("insert into run values (%s)", [run])

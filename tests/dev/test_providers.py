@@ -281,12 +281,14 @@ class TestLocal:
             choice()
 
     def test_what_is_installed_is_the_second_choice_for_a_demanded_version(
-        self, choice: Choice, workspace: Path, running: PostgresServer, monkeypatch: pytest.MonkeyPatch
+        self, choice: Choice, workspace: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.delenv("FLOWFABRIC_PG_BIN", raising=False)
+        installed = choice().version
         named = [fake_programs(workspace / "a", "98.1"), fake_programs(workspace / "b", "99beta1 (Distro)")]
         monkeypatch.setenv("FLOWFABRIC_PG_BIN", ":".join(map(str, named)))
         assert choice(version=99) == PostgresBinaries(named[1], 99)
-        assert choice(version=running.version).version == running.version
+        assert choice(version=installed).version == installed
 
     def test_old_or_broken_programs_on_the_path_are_passed_over(
         self, choice: Choice, workspace: Path, monkeypatch: pytest.MonkeyPatch

@@ -41,7 +41,7 @@ def test_json_is_one_object(production_database: str) -> None:
     assert status["pending"] == []
 
     failed = run("migrate", "--dsn", UNREACHABLE, "--json")
-    assert failed.exit_code == 1
+    assert failed.exit_code == 4
     assert json.loads(failed.stdout)["error"].startswith("Cannot connect to ")
 
 
@@ -77,7 +77,7 @@ def test_status_ends_with_0_when_current_and_with_3_when_something_is_to_do(
 @pytest.mark.parametrize("command", ["migrate", "status"])
 def test_an_error_is_one_sentence_on_stderr_without_the_password(command: str) -> None:
     result = run(command, "--dsn", UNREACHABLE)
-    assert result.exit_code == 1
+    assert result.exit_code == 4
     assert result.stdout == ""
     assert result.stderr.startswith("Error: Cannot connect to ")
     assert result.stderr.count("\n") == 1

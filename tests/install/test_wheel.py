@@ -13,7 +13,26 @@ from pathlib import Path
 import pytest
 
 from flowfabric_client.install import SqlSources
-from tests.support.cluster import REPOSITORY
+from tests.support.cluster import REPOSITORY, Cluster
+
+APPLICATION_TEST = """
+import sys
+
+import flowfabric_client
+from flowfabric_client.worker import Context
+
+
+def test_a_job_runs(flowfabric):
+    worker = flowfabric.worker()
+
+    @worker.handler("job")
+    async def job(ctx: Context) -> None:
+        pass
+
+    flowfabric.client.create_execution("job")
+    assert [run.outcome for run in flowfabric.run_until_idle(worker)] == ["completed"]
+    assert flowfabric_client.__file__.startswith(sys.prefix)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +71,7 @@ def installed_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return environment
 
 
-def run(environment: Path, cwd: Path, *args: str) -> subprocess.CompletedProcess[str]:
+def run(environment: Path, cwd: Path, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
     env = {
         name: value
         for name, value in os.environ.items()
@@ -61,7 +80,7 @@ def run(environment: Path, cwd: Path, *args: str) -> subprocess.CompletedProcess
     return subprocess.run(
         [str(environment / "bin" / args[0]), *args[1:]],
         cwd=cwd,
-        env=env,
+        env={**env, **variables},
         capture_output=True,
         text=True,
         check=False,
@@ -88,6 +107,14 @@ def test_the_wheel_installs_the_engine_from_its_own_files(
 
     status = run(installed_wheel, tmp_path, "flowfabric", "status", "--dsn", empty_database)
     assert status.returncode == 0, status.stdout + status.stderr
+
+
+def test_pytest_finds_the_fixture_of_the_wheel(
+    installed_wheel: Path, server: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "test_application.py").write_text(APPLICATION_TEST, encoding="utf-8")
+    tested = run(installed_wheel, tmp_path, "python", "-m", "pytest", "-q", FLOWFABRIC_TEST_DSN=server.dsn())
+    assert tested.returncode == 0, tested.stdout + tested.stderr
 
 
 def test_the_wheel_holds_the_sql_and_nothing_of_the_tests(installed_wheel: Path) -> None:

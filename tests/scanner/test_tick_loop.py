@@ -106,9 +106,15 @@ def test_a_scanner_that_fails_does_not_end_the_loop(engine: Engine, connect: Con
         returns flowfabric.ff_scan language plpgsql volatile
         as $$ begin raise exception 'broken'; end $$"""
     )
-    loop(connect(), 300)
-    assert engine.schedule("suspension_timeout")["consecutive_failures"] == 1
-    assert engine.schedule("retention")["last_run_at_ms"] is not None
+    looping = connect()
+    running = in_background(lambda: loop(looping, A_MINUTE))
+    wait_until(
+        lambda: engine.schedule("retention")["last_run_at_ms"] is not None, "the last scanner had its turn"
+    )
+    assert engine.schedule("suspension_timeout")["consecutive_failures"] >= 1
+    looping.cancel()
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        running.result()
 
 
 def test_it_cannot_run_inside_a_transaction(connect: Connect) -> None:

@@ -6,7 +6,8 @@ import asyncio
 import os
 import time
 
-from flowfabric_client.worker import Context, SyncContext, Worker
+from flowfabric_client import AsyncClient
+from flowfabric_client.worker import Context, SyncContext, Waitpoint, Worker
 
 worker = Worker(
     os.environ.get("FLOWFABRIC_DSN", ""),
@@ -37,3 +38,19 @@ def stubborn(ctx: SyncContext) -> None:
     ctx.progress(1)
     while True:
         time.sleep(1)
+
+
+@worker.handler("asks")
+async def asks(ctx: Context) -> str:
+    """Ask whether to go on; the first attempt then goes on for ever."""
+
+    async def store(tx: AsyncClient, waitpoint: Waitpoint) -> None:
+        await tx.connection.execute(
+            "insert into doorbell values (%s, %s)", [waitpoint.waitpoint_id, waitpoint.token]
+        )
+
+    answer = await ctx.suspend("go on?", hand_out=store)
+    await ctx.progress(1)
+    if ctx.attempt_index == 0:
+        await asyncio.sleep(3600)
+    return f"{ctx.attempt_index} {answer.signals[0].name}"

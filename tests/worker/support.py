@@ -1,14 +1,17 @@
-"""What the worker's tests share: a worker that runs in a thread, and what it has told so far."""
+"""What the worker's tests share: a worker that runs in a thread, what it has told, and lost answers."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from flowfabric_client import Client, rows
+import pytest
+
+from flowfabric_client import AsyncClient, Client, rows
+from flowfabric_client.errors import TransportError
 from flowfabric_client.worker import Worker, events
 from tests.support.concurrency import Background, in_background, wait_until
 
@@ -87,3 +90,26 @@ def result_of(client: Client, execution_id: str) -> bytes | None:
 def last_attempt(client: Client, execution_id: str) -> rows.AttemptListing:
     """The newest attempt."""
     return max(client.list_attempts(execution_id), key=lambda attempt: attempt.attempt_index)
+
+
+def lose_the_first_answer(
+    monkeypatch: pytest.MonkeyPatch, client: type[Client] | type[AsyncClient], method: str
+) -> list[Any]:
+    """Let a call of a client be committed and its first answer be lost; all answers, as they come."""
+    call: Callable[..., Any] = getattr(client, method)
+    answers: list[Any] = []
+
+    def heard(answer: Any) -> Any:
+        answers.append(answer)
+        if len(answers) == 1:
+            raise TransportError("the answer was lost")
+        return answer
+
+    async def lossy_in_loop(self: AsyncClient, *arguments: Any, **named: Any) -> Any:
+        return heard(await call(self, *arguments, **named))
+
+    def lossy(self: Client, *arguments: Any, **named: Any) -> Any:
+        return heard(call(self, *arguments, **named))
+
+    monkeypatch.setattr(client, method, lossy_in_loop if client is AsyncClient else lossy)
+    return answers

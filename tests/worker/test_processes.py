@@ -21,7 +21,16 @@ from flowfabric_client.install import migrate
 from flowfabric_client.worker import SyncContext, Worker, events
 from tests.support.cluster import REPOSITORY, Cluster, Connection
 from tests.support.concurrency import wait_until
-from tests.worker.support import FAST, Running, create, describe, result_of, running
+from tests.worker.app import asks
+from tests.worker.support import (
+    FAST,
+    Running,
+    create,
+    describe,
+    result_of,
+    running,
+    wait_for_state,
+)
 
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -102,6 +111,27 @@ def test_the_work_of_a_killed_process_is_taken_over(database: str, client: Clien
         run.wait_for(events.Completed)
     assert (claimed.how, claimed.attempt_index) == ("reclaimed", 1)
     assert result_of(client, execution_id) == b"1"
+
+
+def test_an_answer_reaches_whichever_process_is_there(
+    database: str, client: Client, db: Connection, start: Start
+) -> None:
+    client.seed_waitpoint_hmac_secret("k1")
+    db.execute("create table doorbell (waitpoint_id uuid, token text)")
+    execution_id = create(client, "asks")
+    asking = start()
+    wait_for_state(client, execution_id, "suspended")
+    asking.kill()
+    ((waitpoint_id, token),) = db.execute("select * from doorbell").fetchall()
+    client.deliver_signal(execution_id, waitpoint_id, token, "yes")
+    hearing = start()
+    wait_until_running(client, execution_id)
+    hearing.kill()
+    survivor = Worker(database, **FAST)
+    survivor.handler("asks")(asks)
+    with running(survivor) as run:
+        run.wait_for(events.Completed)
+    assert result_of(client, execution_id) == b"1 yes"
 
 
 def test_a_database_without_flowfabric_ends_the_process_with_one_sentence(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from flowfabric_client import AsyncClient, Client
-from flowfabric_client.errors import SchemaVersionMismatchError, TransportError
+from flowfabric_client.errors import SchemaVersionMismatchError
 from flowfabric_client.worker import Context, LeaseLost, SyncContext, Worker, events
 from tests.conftest import Connect
 from tests.support.cluster import Cluster, Connection
@@ -25,6 +24,7 @@ from tests.worker.support import (
     create,
     describe,
     last_attempt,
+    lose_the_first_answer,
     result_of,
     running,
 )
@@ -508,26 +508,10 @@ def client_database(client: Client) -> str:
         return str(tx.connection.info.dbname)
 
 
-def lose_the_first_answer(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
-    """Let a call of the client be committed and its first answer be lost."""
-    call: Callable[..., Any] = getattr(AsyncClient, method)
-    answers = 0
-
-    async def lossy(self: AsyncClient, *arguments: Any, **named: Any) -> Any:
-        nonlocal answers
-        answer = await call(self, *arguments, **named)
-        answers += 1
-        if answers == 1:
-            raise TransportError("the answer was lost")
-        return answer
-
-    monkeypatch.setattr(AsyncClient, method, lossy)
-
-
 def test_a_completion_whose_answer_was_lost_is_recognised(
     database: str, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lose_the_first_answer(monkeypatch, "complete_executions")
+    lose_the_first_answer(monkeypatch, AsyncClient, "complete_executions")
     worker = Worker(database, **FAST)
     gate = Gate()
     gate.open.set()
@@ -543,7 +527,7 @@ def test_a_completion_whose_answer_was_lost_is_recognised(
 def test_a_failure_whose_answer_was_lost_is_recognised(
     database: str, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lose_the_first_answer(monkeypatch, "fail_executions")
+    lose_the_first_answer(monkeypatch, AsyncClient, "fail_executions")
     worker = Worker(database, **FAST)
 
     @worker.handler("bad")
@@ -567,7 +551,7 @@ def test_a_claim_whose_answer_was_lost_is_handed_back_and_done(
     gate.open.set()
     worker.handler("gate")(gate)
     execution_id = create(client, "gate")
-    lose_the_first_answer(monkeypatch, "claim_next")
+    lose_the_first_answer(monkeypatch, AsyncClient, "claim_next")
     with running(worker) as run:
         (claimed,) = run.wait_for(events.Claimed)
         run.wait_for(events.Completed)
@@ -629,16 +613,25 @@ def test_what_is_claimed_while_draining_is_handed_back(
 def test_a_worker_needs_no_right_but_that_of_workers(server: Cluster, database: str, client: Client) -> None:
     user, password = server.create_login_role("flowfabric_worker")
     worker = Worker(make_conninfo(database, user=user, password=password), poll_interval_ms=200)
+    client.seed_waitpoint_hmac_secret("k1")
+    client.create_budget("b", "lane", "default", dimensions=["calls"], hard_limits=[10], soft_limits=[0])
 
     @worker.handler("work")
     async def work(ctx: Context) -> str:
         await ctx.progress(50)
+        await ctx.stream("here")
+        async with ctx.reserve("b", {"calls": 1}):
+            await ctx.report_usage("b", {"calls": 1})
+        await ctx.open_waitpoint("question")
+        await ctx.suspend("question")
         async with ctx.transaction() as tx:
             await ctx.complete_in(tx, "done")
         return "ignored"
 
-    create(client, "work")
+    execution_id = create(client, "work")
     with running(worker) as run:
+        run.wait_for(events.WasSuspended)
+        client.resume_execution(execution_id)
         run.wait_for(events.Completed)
         wait_until(lambda: bool(client.list_workers()), "the worker was registered")
         scanned = "select from flowfabric.ff_scanner where last_run_at_ms is not null"
@@ -646,6 +639,56 @@ def test_a_worker_needs_no_right_but_that_of_workers(server: Cluster, database: 
             connection = tx.connection
             wait_until(lambda: bool(connection.execute(scanned).rowcount), "a scanner was run")
     assert run.all(events.Trouble) == []
+
+
+def test_a_worker_that_spawns_is_a_producer_and_a_reader_too(
+    server: Cluster, database: str, client: Client
+) -> None:
+    user, password = server.create_login_role("flowfabric_worker", "flowfabric_producer", "flowfabric_reader")
+    worker = Worker(make_conninfo(database, user=user, password=password), **FAST)
+
+    @worker.handler("child")
+    async def child(ctx: Context) -> str:
+        return "grown up"
+
+    @worker.handler("parent")
+    async def parent(ctx: Context) -> bytes | None:
+        await ctx.spawn("child")
+        return (await ctx.wait_children())[0].result
+
+    execution_id = create(client, "parent")
+    with running(worker) as run:
+        run.wait_for(events.Completed, 2)
+    assert result_of(client, execution_id) == b"grown up"
+
+
+@pytest.mark.parametrize("prepare_statements", [None, False])
+def test_statements_are_prepared_unless_that_is_forbidden(
+    database: str, client: Client, prepare_statements: bool | None
+) -> None:
+    worker = Worker(database, prepare_statements=prepare_statements, **FAST)
+    prepared = "select count(*) from pg_prepared_statements"
+
+    @worker.handler("in_the_loop")
+    async def in_the_loop(ctx: Context) -> int:
+        async with ctx.transaction() as tx:
+            for _ in range(10):
+                await tx.now_ms()
+            cursor = await tx.connection.execute(prepared)
+            return int((await cursor.fetchone() or [0])[0])
+
+    @worker.handler("in_a_thread")
+    def in_a_thread(ctx: SyncContext) -> int:
+        with ctx.transaction() as tx:
+            for _ in range(10):
+                tx.now_ms()
+            return int((tx.connection.execute(prepared).fetchone() or [0])[0])
+
+    ids = [create(client, "in_the_loop"), create(client, "in_a_thread")]
+    with running(worker) as run:
+        run.wait_for(events.Completed, 2)
+    counts = [int(result_of(client, execution_id) or b"-1") for execution_id in ids]
+    assert [count > 0 for count in counts] == [prepare_statements is not False] * 2
 
 
 def test_a_database_without_flowfabric_ends_the_worker_with_an_error(empty_database: str) -> None:

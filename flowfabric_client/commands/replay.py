@@ -1,0 +1,23 @@
+"""`flowfabric replay`: run an ended execution once more."""
+
+from __future__ import annotations
+
+import click
+
+from flowfabric_client.commands import examples
+from flowfabric_client.commands._engine import Engine, engine_command
+from flowfabric_client.commands._options import execution_argument, reason_option
+
+
+@click.command(epilog=examples("flowfabric replay '{fp:86}:6f1c...' --reason 'provider is back'"))
+@execution_argument
+@reason_option
+@click.option("--by", "requested_by", help="Who asks for it; kept with the attempt.")
+@engine_command
+def replay(engine: Engine, execution_id: str, reason: str | None, requested_by: str | None) -> None:
+    """Run an ended execution once more.
+
+    A member of a flow whose dependencies are open waits for them again.
+    """
+    done = engine.client.replay_execution(execution_id, reason=reason, requested_by=requested_by)
+    engine.print_done(f"{execution_id} is {done.public_state} again, replay {done.replay_count}.", done)
