@@ -1,7 +1,7 @@
 -- Creation: what an execution starts as, what counts as the same one, and what is refused.
 begin;
 \ir ../helpers.sql
-select plan(202);
+select plan(203);
 
 select ff_tap.freeze_time(1000);
 \set execution '{fp:86}:00000000-0000-4000-8000-000000000001'
@@ -536,6 +536,15 @@ select is(pg_temp.rows_written(), :'rows_before', 'records neither the key nor a
 select is(
     (select c.outcome from flowfabric.ff_create_execution('test', p_lane_id => 'l-paused') as c), 'created',
     'a paused lane accepts');
+
+-- Two ways to one row: a plain creation, and one whose id was given
+
+select is(
+    to_jsonb(pg_temp.created($$'same', p_priority => 7, p_execution_deadline_at_ms => 9000$$)) - 'execution_id',
+    to_jsonb(pg_temp.created(
+        $$'same', p_priority => 7, p_execution_deadline_at_ms => 9000,
+        p_execution_id => '{fp:86}:00000000-0000-4000-8000-0000000000aa'$$)) - 'execution_id',
+    'a minted id and a given one begin with the same row');
 
 -- Who may create
 

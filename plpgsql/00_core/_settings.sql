@@ -36,6 +36,16 @@ $$;
 comment on function flowfabric._ff_known_settings() is
 'Internal: the settings of the engine, their defaults and their largest values; the smallest is always 0.';
 
+-- Immutable, so that the planner replaces a call with a constant name by its value: a claim would otherwise read the
+-- whole list.
+create or replace function flowfabric._ff_default_setting(p_name text)
+returns bigint
+language sql immutable parallel safe
+as $$
+    select k.default_value from flowfabric._ff_known_settings() as k where k.name = p_name
+$$;
+comment on function flowfabric._ff_default_setting(text) is 'Internal: the value of a setting that nobody has set.';
+
 create or replace function flowfabric._ff_setting_value(p_name text)
 returns bigint
 language plpgsql stable
