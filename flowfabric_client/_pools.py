@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
@@ -169,15 +169,73 @@ def _closed() -> RuntimeError:
     return RuntimeError("this client is closed")
 
 
-def _refuse_if_ended(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+def refuse_if_ended(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    """Raise what the driver raises if the server has ended a connection while it was not used."""
     # No round trip: the socket is asked whether the server has hung up since the connection was last used.
     # The first look reads the server's last words, if there are any, and the second one finds the end.
     connection.pgconn.consume_input()
     connection.pgconn.consume_input()
 
 
-async def _refuse_if_ended_async(connection: psycopg.AsyncConnection[Any]) -> None:
-    _refuse_if_ended(connection)
+async def refuse_if_ended_async(connection: psycopg.AsyncConnection[Any]) -> None:
+    """The same for an asynchronous pool."""
+    refuse_if_ended(connection)
+
+
+class CheckedPool(ConnectionPool[Any]):
+    """A pool whose connections are looked at when they are handed out; dead ones are thrown away at once.
+
+    The check that a pool itself offers waits longer after each dead connection: when the server has ended
+    them all, whoever asks first would wait for as long as the pool is large.
+    """
+
+    def __init__(
+        self, dsn: str, *, examine: Callable[[psycopg.Connection[Any]], None], **options: Any
+    ) -> None:
+        """Like any pool; `examine` raises what the driver raises for a connection that does not work."""
+        self._examine = examine
+        super().__init__(dsn, **options)
+
+    def getconn(self, timeout: float | None = None) -> psycopg.Connection[Any]:
+        """Take a connection that works."""
+        deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
+        while True:
+            connection: psycopg.Connection[Any] = super().getconn(deadline - time.monotonic())
+            try:
+                self._examine(connection)
+            except psycopg.Error:
+                self.putconn(connection)
+            except BaseException:
+                self.putconn(connection)
+                raise
+            else:
+                return connection
+
+
+class CheckedAsyncPool(AsyncConnectionPool[Any]):
+    """The same for the event loop."""
+
+    def __init__(
+        self, dsn: str, *, examine: Callable[[psycopg.AsyncConnection[Any]], Awaitable[None]], **options: Any
+    ) -> None:
+        """Like `CheckedPool`."""
+        self._examine = examine
+        super().__init__(dsn, **options)
+
+    async def getconn(self, timeout: float | None = None) -> psycopg.AsyncConnection[Any]:
+        """Take a connection that works."""
+        deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
+        while True:
+            connection: psycopg.AsyncConnection[Any] = await super().getconn(deadline - time.monotonic())
+            try:
+                await self._examine(connection)
+            except psycopg.Error:
+                await self.putconn(connection)
+            except BaseException:
+                await self.putconn(connection)
+                raise
+            else:
+                return connection
 
 
 class OwnPool:
@@ -232,13 +290,13 @@ class OwnPool:
                 raise _closed()
             if self._opened is None:
                 contact = _Contact(threading.Event())
-                pool = ConnectionPool[Any](
+                pool = CheckedPool(
                     self._options.dsn,
+                    examine=refuse_if_ended,
                     connection_class=_reporting_class(contact, self._options),
                     kwargs=self._options.connect_arguments,
                     min_size=1,
                     max_size=self._options.max_connections,
-                    check=_refuse_if_ended,
                     open=True,
                 )
                 self._opened = pool, contact
@@ -297,13 +355,13 @@ class AsyncOwnPool:
             raise _closed()
         if self._opened is None:
             contact = _Contact(asyncio.Event())
-            pool = AsyncConnectionPool[Any](
+            pool = CheckedAsyncPool(
                 self._options.dsn,
+                examine=refuse_if_ended_async,
                 connection_class=_reporting_async_class(contact, self._options),
                 kwargs=self._options.connect_arguments,
                 min_size=1,
                 max_size=self._options.max_connections,
-                check=_refuse_if_ended_async,
                 open=False,
             )
             opened = self._opened = pool, contact

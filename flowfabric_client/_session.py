@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 import psycopg
 from psycopg.pq import Format
-from psycopg.rows import class_row, scalar_row
+from psycopg.rows import scalar_row
 from psycopg.types.json import JsonbLoader
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
@@ -263,7 +263,20 @@ async def _fetch_async(connection: psycopg.AsyncConnection[Any], call: Call[T]) 
 
 
 def _row_factory(call: Call[Any]) -> Any:
-    return scalar_row if call.row is None else class_row(call.row)
+    if call.row is None:
+        return scalar_row
+    row = call.row
+    fields: tuple[str, ...] = row.__match_args__
+
+    def factory(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> Callable[[Sequence[Any]], Any]:
+        columns = tuple(column.name for column in cursor.description or ())
+        if columns == fields:
+            return lambda values: row(*values)
+        # A newer installation may return columns that this client does not know.
+        places = [columns.index(field) for field in fields]
+        return lambda values: row(*(values[place] for place in places))
+
+    return factory
 
 
 def _read_json(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> None:

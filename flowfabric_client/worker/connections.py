@@ -8,9 +8,19 @@ from typing import Any
 
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
-from flowfabric_client._pools import settle_preparation, settle_preparation_async
+from flowfabric_client._pools import (
+    CheckedAsyncPool,
+    CheckedPool,
+    refuse_if_ended_async,
+    settle_preparation,
+    settle_preparation_async,
+)
 from flowfabric_client.aio import AsyncClient
 from flowfabric_client.client import Client
+
+# Between its attempts to connect a pool waits 1 s, 2 s, 4 s, and so on for minutes, and whoever asks it waits
+# too. So it gives up soon and begins anew: the database is used again within seconds of its return.
+_RECONNECT_FOR_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,19 +31,42 @@ class ConnectionOptions:
     name: str
     prepare_statements: bool | None
 
-    def async_pool(self, **sizes: Any) -> AsyncConnectionPool[Any]:
-        """A pool for the event loop, not yet open."""
-        configure = settle_preparation_async if self.prepare_statements is None else None
-        return AsyncConnectionPool[Any](
-            self.dsn, kwargs=self._connection_arguments, configure=configure, open=False, **sizes
+    def own_pool(self, **sizes: Any) -> AsyncConnectionPool[Any]:
+        """A pool for what the worker itself asks and tells, not yet open."""
+        return CheckedAsyncPool(
+            self.dsn, examine=refuse_if_ended_async, **self._async_pool_arguments, **sizes
         )
 
-    def pool(self, **sizes: Any) -> ConnectionPool[Any]:
-        """A pool for threads, not yet open."""
-        configure = settle_preparation if self.prepare_statements is None else None
-        return ConnectionPool[Any](
-            self.dsn, kwargs=self._connection_arguments, configure=configure, open=False, **sizes
+    def handlers_async_pool(self, **sizes: Any) -> AsyncConnectionPool[Any]:
+        """A pool for handlers in the event loop, not yet open."""
+        # Unlike the worker, a handler does not repeat what it does in a transaction of its own, so a round
+        # trip makes sure that the connection works.
+        return CheckedAsyncPool(
+            self.dsn, examine=AsyncConnectionPool.check_connection, **self._async_pool_arguments, **sizes
         )
+
+    def handlers_pool(self, **sizes: Any) -> ConnectionPool[Any]:
+        """The same for handlers in threads."""
+        return CheckedPool(
+            self.dsn,
+            examine=ConnectionPool.check_connection,
+            kwargs=self._connection_arguments,
+            configure=settle_preparation if self.prepare_statements is None else None,
+            open=False,
+            reconnect_timeout=_RECONNECT_FOR_S,
+            reconnect_failed=ConnectionPool.check,
+            **sizes,
+        )
+
+    @property
+    def _async_pool_arguments(self) -> dict[str, Any]:
+        return {
+            "kwargs": self._connection_arguments,
+            "configure": settle_preparation_async if self.prepare_statements is None else None,
+            "open": False,
+            "reconnect_timeout": _RECONNECT_FOR_S,
+            "reconnect_failed": AsyncConnectionPool.check,
+        }
 
     @property
     def _connection_arguments(self) -> dict[str, Any]:
@@ -50,14 +83,8 @@ class HandlerConnections:
         # Two for each: were there one, handlers that call their context inside a transaction of theirs would
         # wait for each other's connections.
         size = 2 * handlers
-        self._async_pool = options.async_pool(
-            min_size=0, max_size=size, check=AsyncConnectionPool.check_connection
-        )
-        self._pool = (
-            options.pool(min_size=0, max_size=size, check=ConnectionPool.check_connection)
-            if with_threads
-            else None
-        )
+        self._async_pool = options.handlers_async_pool(min_size=0, max_size=size)
+        self._pool = options.handlers_pool(min_size=0, max_size=size) if with_threads else None
         self.asynchronous = AsyncClient(self._async_pool)
 
     @property

@@ -77,7 +77,7 @@ class Runtime:
         self._callbacks = callbacks
         self._ttl_s = options.lease_ttl_ms / 1000
         connections = ConnectionOptions(options.dsn, options.instance_id, options.prepare_statements)
-        self._pool = connections.async_pool(min_size=1, max_size=options.max_connections, timeout=5.0)
+        self._pool = connections.own_pool(min_size=1, max_size=options.max_connections, timeout=5.0)
         self._client = AsyncClient(self._pool)
         self._connections = HandlerConnections(
             connections,

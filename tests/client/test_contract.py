@@ -61,7 +61,7 @@ def test_no_method_hides_what_every_client_has() -> None:
 
 
 def test_importing_the_client_loads_neither_the_worker_nor_the_command_line() -> None:
-    program = "import sys, flowfabric_client; print(*sorted(sys.modules))"
+    program = "import sys; from flowfabric_client import Client, Flow; print(*sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert {"flowfabric_client.client", "flowfabric_client.flow"} <= loaded

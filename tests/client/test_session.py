@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from psycopg_pool import ConnectionPool
 
-from flowfabric_client import AsyncClient, Client, Flow, Handle, _session, errors
+from flowfabric_client import AsyncClient, Client, Flow, Handle, _session, errors, rows
 from flowfabric_client._call import Call
 from tests.client.support import claimed
 from tests.conftest import Connect
@@ -270,3 +270,9 @@ def test_somebody_elses_completion_is_not_taken_for_ones_own(
         _lose_the_first_answer(client, monkeypatch)
         with pytest.raises(errors.ExecutionNotActiveError):
             client.complete_execution(**stranger)  # type: ignore[arg-type]
+
+
+def test_columns_that_a_newer_installation_returns_are_left_out(db: Connection) -> None:
+    sql = "select 'b1'::text as budget_id, 'new'::text as motto, 'created'::text as outcome"
+    call = Call("ff_create_budget", sql, {}, rows.BudgetCreation, False)
+    assert Client(db)._one(call) == rows.BudgetCreation(outcome="created", budget_id="b1")
