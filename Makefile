@@ -1,7 +1,7 @@
 # What developers and CI run. `make` alone lists the targets.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-matrix lint demo generate pgtap clean
+.PHONY: help setup test test-matrix lint demo bench generate pgtap dba-check zombies fuzz chaos load clean
 
 READY := .venv/.ready
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -37,6 +37,10 @@ lint: $(READY) ## run the checks that need no server: ruff, mypy, sqlfluff, squa
 demo: $(READY) ## start a private Postgres and watch some executions run
 	@flowfabric demo
 
+bench: $(READY) ## measure this engine and its peers side by side: make bench BENCH_ARGS=--quick
+	@python -c 'import matplotlib' 2>/dev/null || pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@python -m bench $(BENCH_ARGS)
+
 generate: $(READY) ## write what is generated anew: the Python client, docs/reference.md and docs/errors.md
 	@echo "generate: writing from the catalogue of a private server, and from the error codes"
 	@python tools/generate_docs.py
@@ -44,6 +48,24 @@ generate: $(READY) ## write what is generated anew: the Python client, docs/refe
 
 pgtap: $(READY) ## run the pgTAP suite with pg_prove on a database: make pgtap DSN=postgresql://...
 	@python tools/run_pg_prove.py "$(DSN)"
+
+dba-check: $(READY) ## check a production database, reading only: make dba-check DSN=postgresql://...
+	@python tools/run_pg_prove.py "$(DSN)" dba/check.sql
+
+zombies: $(READY) ## let stale workers try every write, on a private server or on DSN=, and print what refuses them
+	@python tools/run_zombies.py "$(DSN)"
+
+SEED ?= $(shell echo $$RANDOM)
+fuzz: $(READY) ## call every function with random arguments for a long time: make fuzz SEED=7
+	@echo "fuzz: seed $(SEED)"
+	@FLOWFABRIC_FUZZ_SEED=$(SEED) FLOWFABRIC_FUZZ_ROUNDS=500 FLOWFABRIC_TEST_PG=$(TEST_SERVER) \
+	    python -m pytest tests/attack/test_fuzz.py tests/attack/test_injection.py
+
+chaos: $(READY) ## break things under steady load, for minutes: make chaos CHAOS_ARGS='--minutes 10 --seed 7'
+	@python -m tests.chaos $(CHAOS_ARGS)
+
+load: $(READY) ## 200 000 executions of every kind for 100 workers: make load LOAD_ARGS='--executions 5000'
+	@python -m tests.chaos.load $(LOAD_ARGS)
 
 clean: ## remove everything that is not in git: .venv, caches, builds
 	@echo "clean: removing .venv, caches and builds"
