@@ -52,6 +52,37 @@ Outcome = Success | Failure
 _REFUSALS_OF_STRANGERS = (LeaseLostError, ExecutionNotActiveError, NoActiveLeaseError, StreamClosedError)
 
 
+class Flag:
+    """A `threading.Event` that costs next to nothing until somebody waits for it, which few handlers do."""
+
+    __slots__ = ("_event", "_is_set")
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._event: threading.Event | None = None
+
+    def is_set(self) -> bool:
+        """Whether it was set."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Set it, and wake whoever waits."""
+        self._is_set = True
+        if self._event is not None:
+            self._event.set()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until it is set; False if the time is over first."""
+        with _FLAG_LOCK:
+            if self._event is None:
+                self._event = threading.Event()
+        # Looked at after the event is there: whoever sets the flag from now on finds it.
+        return self._is_set or self._event.wait(timeout_s)
+
+
+_FLAG_LOCK = threading.Lock()
+
+
 class Job:
     """A lease, the handler that runs under it, and what is known about both.
 
@@ -61,7 +92,7 @@ class Job:
     def __init__(self, claim: Claim, emit: Callable[[events.Event], None]) -> None:
         self.claim = claim
         self.handle = Handle.of(claim)
-        self.cancelled = threading.Event()
+        self.cancelled = Flag()
         """The handler should stop, because the lease is lost or its time is up."""
         self.lost_code: str | None = None
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -286,6 +286,8 @@ class Runtime:
         return bool(claimed or reclaimed)
 
     async def _accept(self, claims: Sequence[Claim]) -> None:
+        # Once for all of them: with hundreds of slots a search for each would take longer than the handlers.
+        held = {job.handle.execution_id: job for job in self._jobs.values()} if claims else {}
         for claim in claims:
             job = Job(claim, self._emit)
             self._emit(events.Claimed(*job.facts(), job.handle.kind))
@@ -293,10 +295,10 @@ class Runtime:
                 await self._hand_back(job.handle, _claimed_at_ms(claim))
                 self._emit(events.HandedBack(*job.facts()))
                 continue
-            for other in self._jobs.values():
-                if other.handle.execution_id == job.handle.execution_id and not other.speaks_for_itself:
-                    # Lost and, by chance, found by the same worker, sooner than a renewal could tell.
-                    other.lose("stale_lease")
+            other = held.get(job.handle.execution_id)
+            if other is not None and not other.speaks_for_itself:
+                # Lost and, by chance, found by the same worker, sooner than a renewal could tell.
+                other.lose("stale_lease")
             self._jobs[job.handle.lease_id] = job
             carrier = asyncio.create_task(self._carry_out(job))
             self._carriers.add(carrier)
