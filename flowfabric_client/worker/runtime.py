@@ -204,6 +204,10 @@ class Runtime:
             if free == 0:
                 await self._slots_changed.wait()
                 continue
+            # Who is woken when idle was most likely called for one execution, and a claim of one is quicker;
+            # the next look is for all slots.
+            if empty_looks >= 2 and self._woken.is_set():
+                free = 1
             try:
                 self._woken.clear()
                 if empty_looks:
@@ -220,6 +224,10 @@ class Runtime:
                 continue
             if found:
                 empty_looks = 0
+                # The next look is work for this thread too: first let the handlers of this one start, each of
+                # which is a task that a task starts.
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
                 continue
             # Look, register, look again, look once more after a moment, then poll: spec 40, section 3.6 shows
             # that an execution can slip through all of this only while its creator's transaction stays open.
