@@ -4,6 +4,7 @@ SHELL := /bin/bash
 .PHONY: help setup test test-matrix lint demo bench generate pgtap dba-check zombies fuzz chaos load clean
 
 READY := .venv/.ready
+RUNNABLE := .venv/.runnable
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 # Test processes that run at once. Each has a server of its own, so a server that the caller names can serve only one.
@@ -20,6 +21,9 @@ help: ## list the targets
 $(READY): pyproject.toml tools/setup
 	@tools/setup
 
+$(RUNNABLE): pyproject.toml
+	@tools/setup --demo
+
 setup: ## make .venv and, as root with apt, install the server and its test extensions
 	@tools/setup
 
@@ -34,7 +38,7 @@ test-matrix: $(READY) ## run the tests on PostgreSQL 14, 15, 16, 17 and 18
 lint: $(READY) ## run the checks that need no server: ruff, mypy, sqlfluff, squawk, pgspot
 	@tools/lint
 
-demo: $(READY) ## start a private Postgres and watch some executions run
+demo: $(RUNNABLE) ## start a private Postgres and three workers, kill one, and watch its work being taken over
 	@flowfabric demo
 
 bench: $(READY) ## measure this engine and its peers side by side: make bench BENCH_ARGS=--quick
