@@ -18,10 +18,10 @@ from rich.console import Console
 from tests.chaos.accounting import assert_all_accounted_for, unfinished
 from tests.chaos.deployment import Deployment, deployment
 from tests.chaos.faults import FAULTS, WAYS, Fault, KilledWorkers
-from tests.chaos.pgbouncer import PgBouncer
 from tests.chaos.records import conditions, record, table
 from tests.chaos.traffic import Consumer, Producer
 from tests.support.concurrency import wait_until
+from tests.support.pgbouncer import PgBouncer
 
 BACKLOG = 400
 WINDOW_S = 10.0

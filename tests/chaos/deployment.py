@@ -20,11 +20,11 @@ import psycopg
 from flowfabric_client.dev import PostgresServer, ProviderName, start_server
 from flowfabric_client.install import migrate
 from flowfabric_client.testing.server import CHOICE_VARIABLE, ServerChoice, server_choice
-from tests.chaos.pgbouncer import PORT, PgBouncer
 from tests.chaos.proxy import CuttingProxy
 from tests.chaos.work import WORKER_ROLE, prepare
 from tests.support.cluster import REPOSITORY
 from tests.support.concurrency import wait_until
+from tests.support.pgbouncer import PORT, PgBouncer
 
 #: A commit that was answered must survive an immediate stop, so commits wait until the WAL is written. That
 #: the operating system survives is taken for granted.
@@ -64,7 +64,13 @@ class Deployment:
         self.dsn = self._server.dsn()
         self._socket_dir = Path(psycopg.conninfo.conninfo_to_dict(self.dsn)["host"])  # type: ignore[arg-type]
         self.proxy = CuttingProxy(_subdirectory(directory, "proxy"), self._socket_dir, dice)
-        self.bouncer = PgBouncer(_subdirectory(directory, "pgbouncer"), self._socket_dir, [WORKER_ROLE])
+        self.bouncer = PgBouncer(
+            _subdirectory(directory, "pgbouncer"),
+            psycopg.conninfo.make_conninfo("", host=str(self._socket_dir), port=5432, user=WORKER_ROLE),
+            pool_size=20,
+            settings="max_client_conn = 500\nserver_login_retry = 1\nquery_wait_timeout = 30\n"
+            "ignore_startup_parameters = extra_float_digits,options\n",
+        )
         self.workers: list[WorkerProcess] = []
 
     # Workers

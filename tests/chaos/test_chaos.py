@@ -13,9 +13,9 @@ from flowfabric_client import Client
 from tests.chaos.accounting import assert_all_accounted_for, unfinished
 from tests.chaos.deployment import Deployment, deployment
 from tests.chaos.faults import FAULTS, WAYS, Fault, KilledWorkers
-from tests.chaos.pgbouncer import PgBouncer
 from tests.chaos.work import Work, submit
 from tests.support.concurrency import wait_until
+from tests.support.pgbouncer import PgBouncer
 
 EXECUTIONS = 120
 SEED = 20_241

@@ -11,10 +11,10 @@ import pytest
 
 from flowfabric_client import AsyncClient, Client, Handle, errors
 from flowfabric_client.worker import Context, Worker
-from tests.client.pgbouncer import PgBouncer, started_pgbouncer
 from tests.client.support import Follower, Kind, claimed, complete_one, listeners, waiters
 from tests.support.cluster import Cluster, Connection
 from tests.support.concurrency import in_background, wait_until
+from tests.support.pgbouncer import PgBouncer, started_pgbouncer
 from tests.worker.support import create, running, wait_for_state
 
 # More than psycopg's five, after which it prepares a statement.

@@ -18,15 +18,14 @@ from tests.support.concurrency import wait_until
 
 REQUIRED = os.environ.get("FLOWFABRIC_REQUIRE_PLPGSQL_CHECK") == "1"
 MISSING = "PgBouncer was not found: install its package (on Debian: sudo apt-get install -y pgbouncer)."
-POOL_SIZE = 2
+PORT = 6432
 
 
 class PgBouncer:
-    """One running pooler; it serves every database of the server behind it."""
+    """One pooler in a directory of its own; it serves every database of the server behind it."""
 
-    def __init__(self, program: str, directory: Path, server_dsn: str) -> None:
-        self._program = program
-        self._directory = directory
+    def __init__(self, directory: Path, server_dsn: str, *, pool_size: int = 2, settings: str = "") -> None:
+        self.directory = directory
         self._account = server_account(None)
         self._process: subprocess.Popen[bytes] | None = None
         server = conninfo_to_dict(server_dsn)
@@ -40,34 +39,41 @@ class PgBouncer:
             "[pgbouncer]\n"
             f"unix_socket_dir = {directory}\n"
             "listen_addr =\n"
-            "listen_port = 6432\n"
+            f"listen_port = {PORT}\n"
             "auth_type = any\n"
             "pool_mode = transaction\n"
-            f"default_pool_size = {POOL_SIZE}\n"
+            f"default_pool_size = {pool_size}\n"
             f"pidfile = {directory}/pid\n"
             f"logfile = {directory}/log\n"
+            f"{settings}"
         )
         for path in (directory, self._configuration):
             hand_over(self._account, path)
 
+    @staticmethod
+    def is_installed() -> bool:
+        return _program() is not None
+
     def dsn(self, direct: str) -> str:
         """The connection string of a database by way of the pooler."""
         return make_conninfo(
-            "", host=str(self._directory), port=6432, user="app", dbname=conninfo_to_dict(direct)["dbname"]
+            "", host=str(self.directory), port=PORT, user="app", dbname=conninfo_to_dict(direct)["dbname"]
         )
 
     def start(self) -> None:
-        account = self._account
+        """Start it and wait until it listens."""
+        program, account = _program(), self._account
+        assert program is not None, MISSING
         self._process = subprocess.Popen(
-            [self._program, "--quiet", self._configuration],
+            [program, "--quiet", self._configuration],
             user=None if account is None else account.uid,
             group=None if account is None else account.gid,
             extra_groups=None if account is None else [],
             cwd="/",
         )
-        socket = self._directory / ".s.PGSQL.6432"
+        socket = self.directory / f".s.PGSQL.{PORT}"
         wait_until(lambda: socket.exists() or not self.is_running, "PgBouncer listened")
-        assert self.is_running, (self._directory / "log").read_text()
+        assert self.is_running, (self.directory / "log").read_text()
 
     @property
     def is_running(self) -> bool:
@@ -81,17 +87,20 @@ class PgBouncer:
             self._process = None
 
 
+def _program() -> str | None:
+    # Debian puts it where only root's PATH leads.
+    return shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+
+
 @contextmanager
 def started_pgbouncer(server_dsn: str) -> Iterator[PgBouncer]:
     """A PgBouncer for a while; without its program the test is skipped or, in CI, fails."""
-    # Debian puts it where only root's PATH leads.
-    program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-    if program is None:
+    if not PgBouncer.is_installed():
         if REQUIRED:
             pytest.fail(MISSING, pytrace=False)
         pytest.skip(MISSING)
     with tempfile.TemporaryDirectory(prefix="ff-pgb-") as directory:
-        bouncer = PgBouncer(program, Path(directory), server_dsn)
+        bouncer = PgBouncer(Path(directory), server_dsn)
         bouncer.start()
         try:
             yield bouncer
