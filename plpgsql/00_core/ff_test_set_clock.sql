@@ -54,7 +54,8 @@ begin
     select clock.name, clock.value
     from (values ('test_clock_frozen_at_ms', v_frozen_at_ms), ('test_clock_offset_ms', v_offset_ms))
         as clock (name, value)
-    where clock.value is not null;
+    where clock.value is not null
+    on conflict (name) do update set value = excluded.value;
     return row(p_mode, flowfabric.ff_now_ms())::flowfabric.ff_clock_state;
 end;
 $$;

@@ -325,7 +325,8 @@ begin
     end;
     v_is_satisfied := v_signal.observed_effect = 'resume_condition_satisfied';
     v_signal.is_satisfier := v_is_satisfied or v_signal.observed_effect = 'appended_to_waitpoint';
-    insert into flowfabric.ff_signal values (v_signal.*);
+    -- The lock keeps numbers apart; a transaction too old to see the last one gets serialization_failure by the clause.
+    insert into flowfabric.ff_signal values (v_signal.*) on conflict (partition_key, execution_id, seq) do nothing;
     if v_signal.idempotency_key is not null and p_dedup_ttl_ms > 0 then
         insert into flowfabric.ff_signal_dedup (
             partition_key, waitpoint_id, idempotency_key, signal_id, expires_at_ms)

@@ -57,6 +57,10 @@ as $$
 declare
     v_interval_ms bigint;
 begin
+    if left(p_error, 5) = '40001' then
+        -- Nothing is wrong with the item. Only a transaction of the caller's that begins anew sees its present state.
+        raise serialization_failure using message = substr(p_error, 7);
+    end if;
     select s.interval_ms into v_interval_ms from flowfabric.ff_scanner as s where s.scanner = p_scanner;
     insert into flowfabric.ff_scanner_failure as f (scanner, item_key, failures, last_error, last_failed_at_ms)
     values (p_scanner, p_item_key, 1, left(p_error, 1000), p_now_ms)

@@ -137,10 +137,13 @@ begin
     v_started_at := clock_timestamp();
     begin
         v_scan := flowfabric._ff_run_scanner(p_scanner, least(p_limit, v_scanner.batch_limit));
-    exception when others then
-        get stacked diagnostics v_detail = pg_exception_detail;
-        v_scan := row(0, 0, 0, false)::flowfabric.ff_scan;
-        v_error := left(concat_ws(' ', sqlstate, sqlerrm, nullif(v_detail, '')), 1000);
+    exception
+        when serialization_failure then
+            raise;
+        when others then
+            get stacked diagnostics v_detail = pg_exception_detail;
+            v_scan := row(0, 0, 0, false)::flowfabric.ff_scan;
+            v_error := left(concat_ws(' ', sqlstate, sqlerrm, nullif(v_detail, '')), 1000);
     end;
     v_duration_ms := least(extract(epoch from clock_timestamp() - v_started_at) * 1000, 2147483647)::integer;
     v_failures := case when v_error is null then 0 else v_scanner.consecutive_failures + 1 end;

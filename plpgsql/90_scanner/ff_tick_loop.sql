@@ -22,16 +22,16 @@ create or replace procedure flowfabric.ff_tick_loop(
 language plpgsql
 as $$
 declare
-    c_fn constant text := 'ff_tick_loop';
+    c_fn constant pg_catalog.text := 'ff_tick_loop';
     c_lock_key constant bigint := 7378697629483820;
-    c_safe_path constant text := 'pg_catalog, pg_temp';
-    v_ends_at timestamptz;
-    v_field text;
+    c_safe_path constant pg_catalog.text := 'pg_catalog, pg_temp';
+    v_ends_at pg_catalog.timestamptz;
+    v_field pg_catalog.text;
     v_value integer;
-    v_sqlstate text;
-    v_hint text;
-    v_due text[];
-    v_scanner text;
+    v_sqlstate pg_catalog.text;
+    v_hint pg_catalog.text;
+    v_due pg_catalog.text[];
+    v_scanner pg_catalog.text;
     v_has_more boolean;
 begin
     perform pg_catalog.set_config('search_path', c_safe_path, true);
