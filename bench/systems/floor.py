@@ -32,7 +32,7 @@ CLAIM_MANY = """
     update job set state = 'active', started_at = now() from next where job.id = next.id
     returning job.id, payload"""
 COMPLETE = "update job set state = 'done', finished_at = now() where id = %s"
-COMPLETE_MANY = "update job set state = 'done', finished_at = now() where id = any(%s)"
+COMPLETE_MANY = "update job set state = 'done', finished_at = now() where id = any(%b)"
 SUSPEND = "update job set state = 'suspended' where id = %s"
 RESUME = "with j as (update job set state = 'waiting' where id = %s) select pg_notify('job', '')"
 UNFINISHED = "select count(*) from job where state <> 'done'"

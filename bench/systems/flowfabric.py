@@ -25,7 +25,7 @@ CLAIM = """
     select execution_id, lease_id, lease_epoch, attempt_id, payload
     from flowfabric.ff_claim_next('{default}', 'bench', 'bench-1', p_max => %s)"""
 COMPLETE = "select outcome from flowfabric.ff_complete_execution(%s, %s, %s, %s)"
-COMPLETE_MANY = "select outcome from flowfabric.ff_complete_executions(%s, %s, %s, %s)"
+COMPLETE_MANY = "select outcome from flowfabric.ff_complete_executions(%b, %b, %b, %b)"
 # With the capabilities that a job needs, and a worker offers.
 CREATE_ROUTED = """
     select execution_id from flowfabric.ff_create_execution(

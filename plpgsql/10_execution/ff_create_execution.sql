@@ -54,7 +54,8 @@ declare
     v_delayed boolean;
 begin
     select
-        c.num_flow_partitions, c.instance_tag_key, l.lane_state, l.lane_crc, exists (select from flowfabric.ff_waiter)
+        c.num_flow_partitions, c.instance_tag_key, l.lane_state, l.lane_crc,
+        exists (select from flowfabric.ff_waiter as w where w.channel = 'ff_eligible' and w.key = v_lane_id)
     into v_partitions, v_instance_tag_key, v_lane_state, v_lane_crc, v_has_waiters
     from flowfabric.ff_partition_config as c
     left join flowfabric.ff_lane_registry as l on l.lane_id = v_lane_id;

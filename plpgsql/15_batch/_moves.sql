@@ -137,6 +137,11 @@ as $$
 declare
     v_flow_ids uuid[];
 begin
+    -- Where there are no flows, one look saves a search for each item. Who joins the first one at this moment is told
+    -- apart by its locked row, like everybody who joins one after the look at the memberships.
+    if not exists (select from flowfabric.ff_flow_core) then
+        return '{}'::uuid[];
+    end if;
     select array_agg(f.flow_id) into v_flow_ids
     from (
         select distinct u.partition_key, e.flow_id
@@ -346,6 +351,10 @@ begin
         offset 0
     ) as h
     where a.ctid = h.row_id;
+    -- After the locks, because the first frame of a stream may have been what they waited for.
+    if not exists (select from flowfabric.ff_stream_meta) then
+        return;
+    end if;
     for v_execution_id, v_attempt_index in
         update flowfabric.ff_stream_meta as m
         set closed_at_ms = p_now_ms, closed_reason = p_stream_reason
@@ -363,7 +372,7 @@ begin
             where u.row_id is not null))
         returning m.execution_id, m.attempt_index
     loop
-        perform flowfabric._ff_wake('ff_stream', v_execution_id::text || '_' || v_attempt_index::text);
+        perform flowfabric._ff_wake_tailers(v_execution_id, v_attempt_index);
     end loop;
 end;
 $$;
@@ -383,10 +392,12 @@ as $$
 declare
     v_event_epoch smallint;
 begin
-    if flowfabric._ff_setting_value('lease_events') = 0 then
+    select c.event_epoch into v_event_epoch
+    from flowfabric.ff_partition_config as c
+    where (select s.value from flowfabric.ff_setting as s where s.name = 'lease_events') is distinct from 0;
+    if not found then
         return;
     end if;
-    select c.event_epoch into v_event_epoch from flowfabric.ff_partition_config as c;
     insert into flowfabric.ff_lease_event (
         partition_key, epoch, occurred_at_ms, namespace, instance_tag, execution_id, event_type, lease_id,
         lease_epoch, attempt_index, attempt_id, worker_id, worker_instance_id, reason)

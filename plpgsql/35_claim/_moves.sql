@@ -258,6 +258,8 @@ create or replace function flowfabric._ff_lock_head(
 )
 language plpgsql volatile
 as $$
+declare
+    v_some_have_grants boolean := exists (select from flowfabric.ff_claim_grant);
 begin
     select
         array_agg(row(
@@ -280,7 +282,7 @@ begin
             left join lateral (
                 select c.expires_at_ms
                 from flowfabric.ff_claim_grant as c
-                where c.partition_key = e.partition_key and c.execution_id = e.execution_id
+                where v_some_have_grants and c.partition_key = e.partition_key and c.execution_id = e.execution_id
                 offset 0
             ) as g on true
             where e.eligibility_state = 'eligible_now' and e.lane_id = p_lane_id
@@ -584,7 +586,9 @@ as $$
 declare
     c_page_size constant integer := least(200, greatest(20, 2 * p_max));
     c_examination_limit constant integer := greatest(200, 4 * p_max);
-    v_recheck_ms bigint := flowfabric._ff_setting_value('claim_floor_recheck_ms');
+    v_recheck_ms bigint := coalesce(
+        (select x.value from flowfabric.ff_setting as x where x.name = 'claim_floor_recheck_ms'),
+        flowfabric._ff_default_setting('claim_floor_recheck_ms'));
     v_set_ids integer[];
     v_lanes text[] := '{}'::text[];
     v_lane_id text;

@@ -147,7 +147,7 @@ begin
                 and e.priority > f.priority),
         f.priority, f.floor_ms,
         (select x.value from flowfabric.ff_setting as x where x.name = 'lease_events') is distinct from 0,
-        exists (select from flowfabric.ff_waiter), c.event_epoch
+        exists (select from flowfabric.ff_waiter as w where w.channel = 'ff_lease_event'), c.event_epoch
     into
         v_is_ordinary, v_has_floor, v_priority, v_from_ms, v_emits_lease_event, v_has_waiters, v_event_epoch
     from flowfabric.ff_lane_registry as l
@@ -332,13 +332,15 @@ begin
                 and c.partition_key = u.partition_key and c.execution_id = u.execution_id
             offset 0
         ) as n on true
-        -- Somebody may have issued one between the view of the queue and the lock.
-        where (
-            (
-                select g.expires_at_ms
-                from flowfabric.ff_claim_grant as g
-                where g.partition_key = u.partition_key and g.execution_id = u.execution_id
-            ) >= p_now_ms) is not true
+        -- Somebody may have issued one between the view of the queue and the lock. Where nobody issues any, the first
+        -- test, made once, saves the search for each.
+        where not exists (select from flowfabric.ff_claim_grant)
+            or (
+                (
+                    select g.expires_at_ms
+                    from flowfabric.ff_claim_grant as g
+                    where g.partition_key = u.partition_key and g.execution_id = u.execution_id
+                ) >= p_now_ms) is not true
     ),
     -- The columns of _ff_issue_lease that can differ: an eligible row has no delay, block or mark of a lost lease.
     claimed as (
@@ -397,14 +399,17 @@ begin
             p_worker_instance_id, 'claim_next'
         from claimed as c
         where v_emits_lease_events
-        order by c.item_number
     )
     select
         flowfabric.ff_format_execution_id(c.partition_key, c.execution_id), c.lane_id, c.namespace, c.execution_kind,
         c.priority, c.current_lease_id, c.current_lease_epoch, p_now_ms + p_lease_ttl_ms,
         p_now_ms + p_lease_ttl_ms * 2 / 3, c.current_attempt_id, c.total_attempt_count - 1, c.attempt_type,
         case when c.is_resumed then 'resumed' else 'fresh' end, p_worker_instance_id, p_lease_ttl_ms,
-        case when p_with_payload then p.payload end, p.payload_encoding, p.tags, p.policy, c.flow_id, s.tokens,
+        case when p_with_payload then p.payload end, p.payload_encoding, p.tags, p.policy, c.flow_id,
+        case when c.capability_set_id = 1 then '{}'::text[]
+            else (
+                select x.tokens from flowfabric.ff_capability_set as x where x.capability_set_id = c.capability_set_id)
+        end,
         c.created_at_ms, c.started_at_ms, c.deadline_at_ms, c.attempt_timeout_at_ms, c.total_attempt_count
     from claimed as c
     cross join lateral (
@@ -413,12 +418,6 @@ begin
         where x.partition_key = c.partition_key and x.execution_id = c.execution_id
         offset 0
     ) as p
-    cross join lateral (
-        select x.tokens
-        from flowfabric.ff_capability_set as x
-        where x.capability_set_id = c.capability_set_id
-        offset 0
-    ) as s
     order by c.item_number;
 
     if v_some_are_resumed then

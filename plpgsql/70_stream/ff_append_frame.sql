@@ -101,7 +101,8 @@ begin
         if v_has_meta then
             select
                 e.lifecycle_phase, e.ownership_state, e.current_lease_id, e.current_lease_epoch, e.current_attempt_id,
-                e.total_attempt_count - 1, e.lease_expires_at_ms, exists (select from flowfabric.ff_waiter)
+                e.total_attempt_count - 1, e.lease_expires_at_ms,
+                exists (select from flowfabric.ff_waiter as w where w.channel = 'ff_stream')
             into
                 v_phase, v_ownership, v_lease_id, v_lease_epoch, v_attempt_id, v_attempt_index, v_lease_expires_at_ms,
                 v_has_waiters

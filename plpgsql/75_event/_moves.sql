@@ -26,17 +26,15 @@ language plpgsql volatile
 as $$
 begin
     -- Under load nobody waits: one look at an empty table is all that a busy system pays.
-    if not exists (select from flowfabric.ff_waiter) then
-        return;
-    end if;
     if exists (
         select from flowfabric.ff_waiter as w
         where w.channel = p_channel and w.key = p_key and w.until_ms > flowfabric.ff_now_ms())
-        and exists (
-            select from flowfabric._ff_channels() as c
-            where c.channel = p_channel and flowfabric._ff_setting_value(c.setting) = 1)
     then
-        perform pg_notify(p_channel, p_key);
+        perform pg_notify(p_channel, p_key)
+        from flowfabric._ff_channels() as c
+        join flowfabric._ff_known_settings() as k on k.name = c.setting
+        left join flowfabric.ff_setting as s on s.name = k.name
+        where c.channel = p_channel and coalesce(s.value, k.default_value) = 1;
     end if;
 end;
 $$;
