@@ -260,7 +260,8 @@ comment on function flowfabric._ff_claim_head(text, text, text, bigint, boolean)
 'Internal: claims the head of a lane if that is a plain first attempt; NULL leaves it to the general way.';
 
 -- Body F and Body R for all rows that were taken, in their order (spec 40, section 1.10): one statement writes the
--- executions, the new attempts and the events and reads the answer. What only some rows need follows, if any needs it.
+-- executions, the new attempts and the events and reads the answer. What only some rows need is read before it and
+-- written after it, if any needs it: each table that a statement names costs 10 us, whether or not it is read.
 create or replace function flowfabric._ff_claim_taken(
     p_taken flowfabric.ff_claim_candidate[],
     p_worker_id text,
@@ -274,18 +275,28 @@ returns setof flowfabric.ff_claimed_execution
 language plpgsql volatile
 as $$
 declare
+    v_taken flowfabric.ff_claim_candidate[] := p_taken;
     v_event_epoch smallint;
     v_emits_lease_events boolean;
+    v_there_are_grants boolean;
     v_some_are_resumed boolean;
     v_some_are_pending boolean;
     v_some_have_grants boolean;
+    v_attempt_types flowfabric.ff_attempt_type[];
+    v_timeouts_remaining_ms bigint[];
+    v_retry_reasons text[];
+    v_replay_reasons text[];
+    v_replay_requesters text[];
+    v_previous_indexes integer[];
     v_segment record;
 begin
     select
         c.event_epoch,
         (select s.value from flowfabric.ff_setting as s where s.name = 'lease_events') is distinct from 0,
-        t.some_are_resumed, t.some_are_pending, t.some_have_grants
-    into v_event_epoch, v_emits_lease_events, v_some_are_resumed, v_some_are_pending, v_some_have_grants
+        exists (select from flowfabric.ff_claim_grant), t.some_are_resumed, t.some_are_pending, t.some_have_grants
+    into
+        v_event_epoch, v_emits_lease_events, v_there_are_grants, v_some_are_resumed, v_some_are_pending,
+        v_some_have_grants
     from flowfabric.ff_partition_config as c
     cross join (
         select
@@ -294,31 +305,34 @@ begin
             bool_or(u.has_grant) as some_have_grants
         from unnest(p_taken) as u
     ) as t;
-
-    return query
-    with item as materialized (
+    if v_there_are_grants then
+        -- Somebody may have issued one between the view of the queue and the lock.
+        v_taken := array(
+            select p_taken[n.number]
+            from generate_subscripts(p_taken, 1) as n (number)
+            where not exists (
+                select from flowfabric.ff_claim_grant as g
+                where g.partition_key = (p_taken[n.number]).partition_key
+                    and g.execution_id = (p_taken[n.number]).execution_id and g.expires_at_ms >= p_now_ms)
+            order by n.number);
+    end if;
+    if v_some_are_resumed or v_some_are_pending then
         select
-            u.row_id, u.item_number, u.total_attempt_count, u.is_resumed, gen_random_uuid() as lease_id,
-            case when not u.is_resumed then gen_random_uuid() end as new_attempt_id,
-            coalesce(
-                a.attempt_type,
-                case u.attempt_state
-                    when 'pending_retry_attempt' then 'retry'::flowfabric.ff_attempt_type
-                    when 'pending_replay_attempt' then 'replay'
-                    else 'initial'
-                end) as attempt_type,
-            a.timeout_remaining_ms, n.pending_retry_reason, n.pending_replay_reason, n.pending_replay_requested_by,
-            n.pending_previous_attempt_index
-        from (
-            select t.*, t.attempt_state = 'attempt_interrupted' as is_resumed
-            from unnest(p_taken) with ordinality as t (
-                partition_key, execution_id, row_id, lane_id, capability_set_id, priority, total_attempt_count,
-                attempt_state, quota_policy_id, budget_ids, has_floor, has_grant, item_number)
-        ) as u
+            array_agg(a.attempt_type order by u.item_number), array_agg(a.timeout_remaining_ms order by u.item_number),
+            array_agg(n.pending_retry_reason order by u.item_number),
+            array_agg(n.pending_replay_reason order by u.item_number),
+            array_agg(n.pending_replay_requested_by order by u.item_number),
+            array_agg(n.pending_previous_attempt_index order by u.item_number)
+        into
+            v_attempt_types, v_timeouts_remaining_ms, v_retry_reasons, v_replay_reasons, v_replay_requesters,
+            v_previous_indexes
+        from unnest(v_taken) with ordinality as u (
+            partition_key, execution_id, row_id, lane_id, capability_set_id, priority, total_attempt_count,
+            attempt_state, quota_policy_id, budget_ids, has_floor, has_grant, item_number)
         left join lateral (
             select c.attempt_type, c.timeout_remaining_ms
             from flowfabric.ff_attempt as c
-            where v_some_are_resumed and u.is_resumed
+            where u.attempt_state = 'attempt_interrupted'
                 and c.partition_key = u.partition_key and c.execution_id = u.execution_id
                 and c.attempt_index = u.total_attempt_count - 1
             offset 0
@@ -328,19 +342,35 @@ begin
                 c.pending_retry_reason, c.pending_replay_reason, c.pending_replay_requested_by,
                 c.pending_previous_attempt_index
             from flowfabric.ff_exec_note as c
-            where v_some_are_pending and u.attempt_state in ('pending_retry_attempt', 'pending_replay_attempt')
+            where u.attempt_state in ('pending_retry_attempt', 'pending_replay_attempt')
                 and c.partition_key = u.partition_key and c.execution_id = u.execution_id
             offset 0
-        ) as n on true
-        -- Somebody may have issued one between the view of the queue and the lock. Where nobody issues any, the first
-        -- test, made once, saves the search for each.
-        where not exists (select from flowfabric.ff_claim_grant)
-            or (
-                (
-                    select g.expires_at_ms
-                    from flowfabric.ff_claim_grant as g
-                    where g.partition_key = u.partition_key and g.execution_id = u.execution_id
-                ) >= p_now_ms) is not true
+        ) as n on true;
+    end if;
+
+    return query
+    with item as materialized (
+        select
+            u.row_id, u.item_number, u.attempt_state = 'attempt_interrupted' as is_resumed,
+            gen_random_uuid() as lease_id,
+            case when u.attempt_state <> 'attempt_interrupted' then gen_random_uuid() end as new_attempt_id,
+            coalesce(
+                u.attempt_type,
+                case u.attempt_state
+                    when 'pending_retry_attempt' then 'retry'::flowfabric.ff_attempt_type
+                    when 'pending_replay_attempt' then 'replay'
+                    else 'initial'
+                end) as attempt_type,
+            u.timeout_remaining_ms, u.pending_retry_reason, u.pending_replay_reason, u.pending_replay_requested_by,
+            u.pending_previous_attempt_index
+        from unnest(
+            v_taken, v_attempt_types, v_timeouts_remaining_ms, v_retry_reasons, v_replay_reasons, v_replay_requesters,
+            v_previous_indexes)
+            with ordinality as u (
+                partition_key, execution_id, row_id, lane_id, capability_set_id, priority, total_attempt_count,
+                attempt_state, quota_policy_id, budget_ids, has_floor, has_grant, attempt_type, timeout_remaining_ms,
+                pending_retry_reason, pending_replay_reason, pending_replay_requested_by,
+                pending_previous_attempt_index, item_number)
     ),
     -- The columns of _ff_issue_lease that can differ: an eligible row has no delay, block or mark of a lost lease.
     claimed as (
@@ -431,7 +461,7 @@ begin
             suspended_at_ms = null,
             suspension_id = null,
             timeout_remaining_ms = null
-        from flowfabric._ff_claimed_of(p_taken) as k
+        from flowfabric._ff_claimed_of(v_taken) as k
         where k.attempt_state = 'attempt_interrupted'
             and a.partition_key = k.partition_key and a.execution_id = k.execution_id
             and a.attempt_index = k.attempt_index;
@@ -442,19 +472,19 @@ begin
             pending_replay_reason = null,
             pending_replay_requested_by = null,
             pending_previous_attempt_index = null
-        from flowfabric._ff_claimed_of(p_taken) as k
+        from flowfabric._ff_claimed_of(v_taken) as k
         where k.attempt_state in ('pending_retry_attempt', 'pending_replay_attempt')
             and n.partition_key = k.partition_key and n.execution_id = k.execution_id;
     end if;
     if v_some_have_grants then
         delete from flowfabric.ff_claim_grant as g
-        using flowfabric._ff_claimed_of(p_taken) as k
+        using flowfabric._ff_claimed_of(v_taken) as k
         where g.partition_key = k.partition_key and g.execution_id = k.execution_id;
     end if;
     if p_uses_floors then
         for v_segment in
             select distinct u.lane_id, u.capability_set_id, u.priority
-            from unnest(p_taken) as u
+            from unnest(v_taken) as u
             where not u.has_floor
         loop
             perform flowfabric._ff_create_floor(
@@ -468,7 +498,6 @@ comment on function flowfabric._ff_claim_taken(
     flowfabric.ff_claim_candidate[], text, text, bigint, boolean, boolean, bigint) is
 'Internal: claims what was taken, all of it together, and returns it in order.';
 
--- All that was taken, but for what somebody else was granted at the last moment.
 create or replace function flowfabric._ff_claimed_of(p_taken flowfabric.ff_claim_candidate[])
 returns table (
     partition_key smallint,
