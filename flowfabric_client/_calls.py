@@ -384,8 +384,8 @@ def claim_next(
 ) -> Call[rows.ClaimedExecution]:
     sql = """
         select * from flowfabric.ff_claim_next(
-            p_lanes => %(lanes)s::text[], p_worker_id => %(worker_id)s::text, p_worker_instance_id =>
-            %(worker_instance_id)s::text, p_capabilities => %(capabilities)s::text[], p_max =>
+            p_lanes => %(lanes)b::text[], p_worker_id => %(worker_id)s::text, p_worker_instance_id =>
+            %(worker_instance_id)s::text, p_capabilities => %(capabilities)b::text[], p_max =>
             %(max)s::integer, p_lease_ttl_ms => %(lease_ttl_ms)s::bigint, p_namespace =>
             %(namespace)s::text, p_lane_order => %(lane_order)s::text, p_include_resumed =>
             %(include_resumed)s::boolean, p_promote_due => %(promote_due)s::boolean, p_with_payload =>
@@ -542,9 +542,9 @@ def complete_executions(
 ) -> Call[rows.ExecutionItem]:
     sql = """
         select * from flowfabric.ff_complete_executions(
-            p_execution_ids => %(execution_ids)s::text[], p_lease_ids => %(lease_ids)s::uuid[],
-            p_lease_epochs => %(lease_epochs)s::bigint[], p_attempt_ids => %(attempt_ids)s::uuid[],
-            p_results => %(results)s::bytea[], p_result_encodings => %(result_encodings)s::text[])"""
+            p_execution_ids => %(execution_ids)b::text[], p_lease_ids => %(lease_ids)b::uuid[],
+            p_lease_epochs => %(lease_epochs)b::bigint[], p_attempt_ids => %(attempt_ids)b::uuid[],
+            p_results => %(results)b::bytea[], p_result_encodings => %(result_encodings)b::text[])"""
     return Call(
         "ff_complete_executions",
         sql,
@@ -577,8 +577,8 @@ def create_budget(
     sql = """
         select * from flowfabric.ff_create_budget(
             p_budget_id => %(budget_id)s::text, p_scope_type => %(scope_type)s::text, p_scope_id =>
-            %(scope_id)s::text, p_dimensions => %(dimensions)s::text[], p_hard_limits =>
-            %(hard_limits)s::bigint[], p_soft_limits => %(soft_limits)s::bigint[], p_reset_interval_ms
+            %(scope_id)s::text, p_dimensions => %(dimensions)b::text[], p_hard_limits =>
+            %(hard_limits)b::bigint[], p_soft_limits => %(soft_limits)b::bigint[], p_reset_interval_ms
             => %(reset_interval_ms)s::bigint, p_enforcement_mode => %(enforcement_mode)s::text,
             p_on_hard_limit => %(on_hard_limit)s::text, p_on_soft_limit => %(on_soft_limit)s::text)"""
     return Call(
@@ -671,13 +671,13 @@ def create_executions(
 ) -> Call[rows.ExecutionItem]:
     sql = """
         select * from flowfabric.ff_create_executions(
-            p_execution_kinds => %(execution_kinds)s::text[], p_payloads => %(payloads)s::bytea[],
-            p_lane_ids => %(lane_ids)s::text[], p_namespace => %(namespace)s::text, p_execution_ids =>
-            %(execution_ids)s::text[], p_payload_encodings => %(payload_encodings)s::text[],
-            p_priorities => %(priorities)s::integer[], p_policies => %(policies)s::jsonb[], p_tags =>
-            %(tags)s::jsonb[], p_delay_until_ms => %(delay_until_ms)s::bigint[],
-            p_execution_deadlines_at_ms => %(execution_deadlines_at_ms)s::bigint[], p_idempotency_keys
-            => %(idempotency_keys)s::text[], p_dedup_ttl_ms => %(dedup_ttl_ms)s::bigint,
+            p_execution_kinds => %(execution_kinds)b::text[], p_payloads => %(payloads)b::bytea[],
+            p_lane_ids => %(lane_ids)b::text[], p_namespace => %(namespace)s::text, p_execution_ids =>
+            %(execution_ids)b::text[], p_payload_encodings => %(payload_encodings)b::text[],
+            p_priorities => %(priorities)b::integer[], p_policies => %(policies)b::jsonb[], p_tags =>
+            %(tags)b::jsonb[], p_delay_until_ms => %(delay_until_ms)b::bigint[],
+            p_execution_deadlines_at_ms => %(execution_deadlines_at_ms)b::bigint[], p_idempotency_keys
+            => %(idempotency_keys)b::text[], p_dedup_ttl_ms => %(dedup_ttl_ms)s::bigint,
             p_creator_identity => %(creator_identity)s::text)"""
     return Call(
         "ff_create_executions",
@@ -1073,10 +1073,10 @@ def fail_executions(
 ) -> Call[rows.FailureItem]:
     sql = """
         select * from flowfabric.ff_fail_executions(
-            p_execution_ids => %(execution_ids)s::text[], p_lease_ids => %(lease_ids)s::uuid[],
-            p_lease_epochs => %(lease_epochs)s::bigint[], p_attempt_ids => %(attempt_ids)s::uuid[],
-            p_failure_reasons => %(failure_reasons)s::text[], p_failure_categories =>
-            %(failure_categories)s::text[], p_retry_policies => %(retry_policies)s::jsonb[])"""
+            p_execution_ids => %(execution_ids)b::text[], p_lease_ids => %(lease_ids)b::uuid[],
+            p_lease_epochs => %(lease_epochs)b::bigint[], p_attempt_ids => %(attempt_ids)b::uuid[],
+            p_failure_reasons => %(failure_reasons)b::text[], p_failure_categories =>
+            %(failure_categories)b::text[], p_retry_policies => %(retry_policies)b::jsonb[])"""
     return Call(
         "ff_fail_executions",
         sql,
@@ -1174,8 +1174,8 @@ def grant_next(
 ) -> Call[rows.GrantedExecution]:
     sql = """
         select * from flowfabric.ff_grant_next(
-            p_lanes => %(lanes)s::text[], p_worker_id => %(worker_id)s::text, p_worker_instance_id =>
-            %(worker_instance_id)s::text, p_capabilities => %(capabilities)s::text[], p_max =>
+            p_lanes => %(lanes)b::text[], p_worker_id => %(worker_id)s::text, p_worker_instance_id =>
+            %(worker_instance_id)s::text, p_capabilities => %(capabilities)b::text[], p_max =>
             %(max)s::integer, p_grant_ttl_ms => %(grant_ttl_ms)s::bigint, p_namespace =>
             %(namespace)s::text, p_lane_order => %(lane_order)s::text, p_include_resumed =>
             %(include_resumed)s::boolean, p_promote_due => %(promote_due)s::boolean, p_partition_key
@@ -1223,7 +1223,7 @@ def initialize(
 ) -> Call[rows.InitializeStep]:
     sql = """
         select * from flowfabric.ff_initialize(
-            p_num_flow_partitions => %(num_flow_partitions)s::integer, p_lanes => %(lanes)s::text[],
+            p_num_flow_partitions => %(num_flow_partitions)s::integer, p_lanes => %(lanes)b::text[],
             p_hmac_kid => %(hmac_kid)s::text, p_hmac_secret_hex => %(hmac_secret_hex)s::text)"""
     return Call(
         "ff_initialize",
@@ -1255,7 +1255,7 @@ def issue_claim_grant(
         select * from flowfabric.ff_issue_claim_grant(
             p_execution_id => %(execution_id)s::text, p_worker_id => %(worker_id)s::text,
             p_worker_instance_id => %(worker_instance_id)s::text, p_lane_id => %(lane_id)s::text,
-            p_worker_capabilities => %(worker_capabilities)s::text[], p_grant_ttl_ms =>
+            p_worker_capabilities => %(worker_capabilities)b::text[], p_grant_ttl_ms =>
             %(grant_ttl_ms)s::bigint, p_capability_hash => %(capability_hash)s::text, p_route_snapshot
             => %(route_snapshot)s::jsonb, p_admission_summary => %(admission_summary)s::text)"""
     return Call(
@@ -1334,7 +1334,7 @@ def issue_reclaim_grant(
         select * from flowfabric.ff_issue_reclaim_grant(
             p_execution_id => %(execution_id)s::text, p_worker_id => %(worker_id)s::text,
             p_worker_instance_id => %(worker_instance_id)s::text, p_lane_id => %(lane_id)s::text,
-            p_worker_capabilities => %(worker_capabilities)s::text[], p_grant_ttl_ms =>
+            p_worker_capabilities => %(worker_capabilities)b::text[], p_grant_ttl_ms =>
             %(grant_ttl_ms)s::bigint, p_capability_hash => %(capability_hash)s::text, p_route_snapshot
             => %(route_snapshot)s::jsonb, p_admission_summary => %(admission_summary)s::text)"""
     return Call(
@@ -1761,7 +1761,7 @@ def promote_delayed(execution_id: str) -> Call[rows.StateOutcome]:
 def promote_due(*, limit: int = 50, lanes: Sequence[str | None] | None = None) -> Call[rows.Scan]:
     sql = """
         select * from flowfabric.ff_promote_due(
-            p_limit => %(limit)s::integer, p_lanes => %(lanes)s::text[])"""
+            p_limit => %(limit)s::integer, p_lanes => %(lanes)b::text[])"""
     return Call(
         "ff_promote_due",
         sql,
@@ -1838,7 +1838,7 @@ def read_events(
             p_stream => %(stream)s::text, p_cursor => %(cursor)s::text, p_limit => %(limit)s::integer,
             p_namespace => %(namespace)s::text, p_tag_key => %(tag_key)s::text, p_tag_value =>
             %(tag_value)s::text, p_partition_key => %(partition_key)s::smallint, p_event_types =>
-            %(event_types)s::text[], p_execution_id => %(execution_id)s::text)"""
+            %(event_types)b::text[], p_execution_id => %(execution_id)s::text)"""
     return Call(
         "ff_read_events",
         sql,
@@ -1977,8 +1977,8 @@ def reclaim_next(
 ) -> Call[rows.ReclaimedExecution]:
     sql = """
         select * from flowfabric.ff_reclaim_next(
-            p_lanes => %(lanes)s::text[], p_worker_id => %(worker_id)s::text, p_worker_instance_id =>
-            %(worker_instance_id)s::text, p_capabilities => %(capabilities)s::text[], p_max =>
+            p_lanes => %(lanes)b::text[], p_worker_id => %(worker_id)s::text, p_worker_instance_id =>
+            %(worker_instance_id)s::text, p_capabilities => %(capabilities)b::text[], p_max =>
             %(max)s::integer, p_lease_ttl_ms => %(lease_ttl_ms)s::bigint, p_namespace =>
             %(namespace)s::text, p_lane_order => %(lane_order)s::text, p_with_payload =>
             %(with_payload)s::boolean, p_partition_key => %(partition_key)s::smallint, p_grace_ms =>
@@ -2059,8 +2059,8 @@ def record_spend(
 ) -> Call[rows.UsageReport]:
     sql = """
         select * from flowfabric.ff_record_spend(
-            p_budget_id => %(budget_id)s::text, p_dimensions => %(dimensions)s::text[], p_deltas =>
-            %(deltas)s::bigint[], p_execution_id => %(execution_id)s::text, p_idempotency_key =>
+            p_budget_id => %(budget_id)s::text, p_dimensions => %(dimensions)b::text[], p_deltas =>
+            %(deltas)b::bigint[], p_execution_id => %(execution_id)s::text, p_idempotency_key =>
             %(idempotency_key)s::text, p_lease_id => %(lease_id)s::uuid, p_lease_epoch =>
             %(lease_epoch)s::bigint, p_attempt_id => %(attempt_id)s::uuid, p_source =>
             %(source)s::text)"""
@@ -2104,7 +2104,7 @@ def register_worker(
     sql = """
         select * from flowfabric.ff_register_worker(
             p_worker_id => %(worker_id)s::text, p_worker_instance_id => %(worker_instance_id)s::text,
-            p_lanes => %(lanes)s::text[], p_capabilities => %(capabilities)s::text[], p_namespace =>
+            p_lanes => %(lanes)b::text[], p_capabilities => %(capabilities)b::text[], p_namespace =>
             %(namespace)s::text, p_liveness_ttl_ms => %(liveness_ttl_ms)s::bigint)"""
     return Call(
         "ff_register_worker",
@@ -2217,8 +2217,8 @@ def renew_leases(
 ) -> Call[rows.RenewalItem]:
     sql = """
         select * from flowfabric.ff_renew_leases(
-            p_execution_ids => %(execution_ids)s::text[], p_lease_ids => %(lease_ids)s::uuid[],
-            p_lease_epochs => %(lease_epochs)s::bigint[], p_attempt_ids => %(attempt_ids)s::uuid[],
+            p_execution_ids => %(execution_ids)b::text[], p_lease_ids => %(lease_ids)b::uuid[],
+            p_lease_epochs => %(lease_epochs)b::bigint[], p_attempt_ids => %(attempt_ids)b::uuid[],
             p_lease_ttl_ms => %(lease_ttl_ms)s::bigint)"""
     return Call(
         "ff_renew_leases",
@@ -2265,8 +2265,8 @@ def report_usage_and_check(
 ) -> Call[rows.UsageReport]:
     sql = """
         select * from flowfabric.ff_report_usage_and_check(
-            p_budget_id => %(budget_id)s::text, p_dimensions => %(dimensions)s::text[], p_deltas =>
-            %(deltas)s::bigint[], p_dedup_key => %(dedup_key)s::text, p_execution_id =>
+            p_budget_id => %(budget_id)s::text, p_dimensions => %(dimensions)b::text[], p_deltas =>
+            %(deltas)b::bigint[], p_dedup_key => %(dedup_key)s::text, p_execution_id =>
             %(execution_id)s::text, p_lease_id => %(lease_id)s::uuid, p_lease_epoch =>
             %(lease_epoch)s::bigint, p_attempt_id => %(attempt_id)s::uuid, p_source =>
             %(source)s::text)"""
@@ -2302,8 +2302,8 @@ def reserve_budget(
 ) -> Call[rows.Reservation]:
     sql = """
         select * from flowfabric.ff_reserve_budget(
-            p_budget_id => %(budget_id)s::text, p_dimensions => %(dimensions)s::text[], p_amounts =>
-            %(amounts)s::bigint[], p_execution_id => %(execution_id)s::text, p_lease_id =>
+            p_budget_id => %(budget_id)s::text, p_dimensions => %(dimensions)b::text[], p_amounts =>
+            %(amounts)b::bigint[], p_execution_id => %(execution_id)s::text, p_lease_id =>
             %(lease_id)s::uuid, p_lease_epoch => %(lease_epoch)s::bigint, p_attempt_id =>
             %(attempt_id)s::uuid, p_reservation_key => %(reservation_key)s::text)"""
     return Call(
@@ -2443,7 +2443,7 @@ def scan_eligible(
     sql = """
         select * from flowfabric.ff_scan_eligible(
             p_lane => %(lane)s::text, p_limit => %(limit)s::integer, p_capabilities =>
-            %(capabilities)s::text[], p_after_priority => %(after_priority)s::integer,
+            %(capabilities)b::text[], p_after_priority => %(after_priority)s::integer,
             p_after_created_at_ms => %(after_created_at_ms)s::bigint, p_after_execution_id =>
             %(after_execution_id)s::text)"""
     return Call(
@@ -2639,7 +2639,7 @@ def settle_reservation(
     sql = """
         select * from flowfabric.ff_settle_reservation(
             p_budget_id => %(budget_id)s::text, p_reservation_key => %(reservation_key)s::text,
-            p_dimensions => %(dimensions)s::text[], p_actuals => %(actuals)s::bigint[], p_execution_id
+            p_dimensions => %(dimensions)b::text[], p_actuals => %(actuals)b::bigint[], p_execution_id
             => %(execution_id)s::text, p_lease_id => %(lease_id)s::uuid, p_lease_epoch =>
             %(lease_epoch)s::bigint, p_attempt_id => %(attempt_id)s::uuid)"""
     return Call(
@@ -2758,8 +2758,8 @@ def suspend_execution(
             p_execution_id => %(execution_id)s::text, p_lease_id => %(lease_id)s::uuid, p_lease_epoch
             => %(lease_epoch)s::bigint, p_attempt_id => %(attempt_id)s::uuid, p_resume_condition =>
             %(resume_condition)s::jsonb, p_reason_code => %(reason_code)s::text, p_requested_by =>
-            %(requested_by)s::text, p_waitpoint_ids => %(waitpoint_ids)s::uuid[], p_waitpoint_keys =>
-            %(waitpoint_keys)s::text[], p_use_pending => %(use_pending)s::boolean, p_timeout_at_ms =>
+            %(requested_by)s::text, p_waitpoint_ids => %(waitpoint_ids)b::uuid[], p_waitpoint_keys =>
+            %(waitpoint_keys)b::text[], p_use_pending => %(use_pending)s::boolean, p_timeout_at_ms =>
             %(timeout_at_ms)s::bigint, p_timeout_in_ms => %(timeout_in_ms)s::bigint,
             p_timeout_behavior => %(timeout_behavior)s::text, p_resume_delay_ms =>
             %(resume_delay_ms)s::bigint, p_consume_matched_signals =>
@@ -2834,7 +2834,7 @@ def tick(
 ) -> Call[rows.ScannerRun]:
     sql = """
         select * from flowfabric.ff_tick(
-            p_limit => %(limit)s::integer, p_scanners => %(scanners)s::text[], p_force =>
+            p_limit => %(limit)s::integer, p_scanners => %(scanners)b::text[], p_force =>
             %(force)s::boolean, p_max_ms => %(max_ms)s::integer)"""
     return Call(
         "ff_tick",
@@ -2932,7 +2932,7 @@ def wait_for_events(
 ) -> Call[rows.EventWait]:
     sql = """
         select * from flowfabric.ff_wait_for_events(
-            p_waiter_id => %(waiter_id)s::text, p_streams => %(streams)s::text[], p_execution_id =>
+            p_waiter_id => %(waiter_id)s::text, p_streams => %(streams)b::text[], p_execution_id =>
             %(execution_id)s::text, p_attempt_index => %(attempt_index)s::integer, p_wait_ms =>
             %(wait_ms)s::bigint)"""
     return Call(
@@ -2955,7 +2955,7 @@ def wait_for_work(
 ) -> Call[rows.WorkWait]:
     sql = """
         select * from flowfabric.ff_wait_for_work(
-            p_lanes => %(lanes)s::text[], p_waiter_id => %(waiter_id)s::text, p_wait_ms =>
+            p_lanes => %(lanes)b::text[], p_waiter_id => %(waiter_id)s::text, p_wait_ms =>
             %(wait_ms)s::bigint)"""
     return Call(
         "ff_wait_for_work",

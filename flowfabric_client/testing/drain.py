@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from flowfabric_client.worker import Worker, events
-from flowfabric_client.worker.runtime import Runtime
+from flowfabric_client.worker.runtime import Runtime, wait_for
 
 # How soon work is looked for again that a running handler may have created and now waits for.
 _LOOK_AGAIN_S = 0.01
@@ -103,10 +103,12 @@ class DrainingRuntime(Runtime):
             return self.ran
         running = [f"{job.claim.execution_kind} {job.claim.execution_id}" for job in self._jobs.values()]
         run.cancel()
-        for job in self._jobs.values():
-            job.cancelled.set()
-            if job.runner is not None:
-                job.runner.cancel()
+        for job in list(self._jobs.values()):
+            self._stop(job)
+            if job.is_running and job.runner is None:
+                # A thread cannot be stopped, and nobody waits for it.
+                job.is_running = False
+                self._settle(job)
         await asyncio.wait({run})
         raise NotIdleError(
             f"After {timeout_s} s there was still work to do. Running: {', '.join(running) or 'nothing'};"
@@ -120,11 +122,12 @@ class DrainingRuntime(Runtime):
             await self._slots_changed.wait()
         while True:
             # What ends from here on may let something run that neither the scanners nor the look have seen.
-            busy = bool(self._carriers)
+            self._slots_changed.clear()
+            busy = bool(self._jobs)
             moved = await asyncio.to_thread(self._scan)
             free = self._free_slots()
             found = free > 0 and await self._look(free)
-            if self._carriers:
-                await asyncio.wait(self._carriers, timeout=_LOOK_AGAIN_S, return_when=asyncio.FIRST_COMPLETED)
+            if self._jobs:
+                await wait_for(self._slots_changed, _LOOK_AGAIN_S)
             elif not (busy or found or moved or self._advance()):
                 return

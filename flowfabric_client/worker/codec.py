@@ -170,5 +170,8 @@ def encode_value(value: Any) -> tuple[bytes | None, str | None]:
 
 def failure_text(error: object) -> str:
     """What is stored of an error: text that PostgreSQL accepts, of bounded length."""
-    text = str(error) or type(error).__name__
+    try:
+        text = str(error) or type(error).__name__
+    except Exception:
+        text = type(error).__name__
     return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")[:2000]

@@ -277,7 +277,7 @@ class Context(Facts):
 
     async def wait_cancelled(self) -> None:
         """Wait until the lease is lost."""
-        await asyncio.shield(self._job.lost)
+        await asyncio.shield(self._job.loss)
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,21 +66,36 @@ class Handler:
         return () if self.decode is None else (self.decode(payload),)
 
     def start(
-        self, job: Job, arguments: tuple[Any, ...], connections: HandlerConnections, threads: Executor
-    ) -> asyncio.Future[Ended]:
-        """Run the handler."""
+        self,
+        job: Job,
+        arguments: tuple[Any, ...],
+        connections: HandlerConnections,
+        threads: Executor,
+        on_end: Callable[[Job, Ended], None],
+    ) -> asyncio.Task[None] | None:
+        """Run the handler, which calls back in the event loop when it has ended; its task, if it has one."""
         if self.is_async:
-            return asyncio.create_task(self._run(job, Context(job, connections), arguments))
-        context = contextvars.copy_context()
-        return asyncio.get_running_loop().run_in_executor(
-            threads, context.run, self._call, SyncContext(job, connections), arguments
-        )
+            return asyncio.create_task(self._run(job, Context(job, connections), arguments, on_end))
+        loop = asyncio.get_running_loop()
 
-    async def _run(self, job: Job, context: Context, arguments: tuple[Any, ...]) -> Ended:
+        def call() -> None:
+            loop.call_soon_threadsafe(on_end, job, self._call(SyncContext(job, connections), arguments))
+
+        threads.submit(contextvars.copy_context().run, call)
+        return None
+
+    async def _run(
+        self,
+        job: Job,
+        context: Context,
+        arguments: tuple[Any, ...],
+        on_end: Callable[[Job, Ended], None],
+    ) -> None:
         try:
-            return Ended(await _Unwinding(self.function(context, *arguments), job))
+            ended = Ended(await _Unwinding(self.function(context, *arguments), job))
         except BaseException as error:
-            return Ended(error=error)
+            ended = Ended(error=error)
+        on_end(job, ended)
 
     def _call(self, context: SyncContext, arguments: tuple[Any, ...]) -> Ended:
         try:

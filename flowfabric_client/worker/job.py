@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from flowfabric_client.errors import (
     ExecutionNotActiveError,
@@ -80,7 +80,9 @@ class Flag:
         return self._is_set or self._event.wait(timeout_s)
 
 
+# One for all jobs: waiting for a flag and losing a lease are rare.
 _FLAG_LOCK = threading.Lock()
+_LOSS_LOCK = threading.Lock()
 
 
 class Job:
@@ -89,17 +91,47 @@ class Job:
     The event loop's thread owns it. `lose` and `cancelled` are for any thread.
     """
 
-    def __init__(self, claim: Claim, emit: Callable[[events.Event], None]) -> None:
+    __slots__ = (
+        "_loop",
+        "_loss",
+        "_notice_loss",
+        "_started_at",
+        "cancelled",
+        "children",
+        "claim",
+        "completion",
+        "expires_at",
+        "giving_back",
+        "handle",
+        "is_running",
+        "lost_code",
+        "pause",
+        "replay_count",
+        "reporting",
+        "runner",
+        "settled",
+        "timer",
+        "waitpoints",
+    )
+
+    def __init__(
+        self, claim: Claim, loop: asyncio.AbstractEventLoop, notice_loss: Callable[[Job, str], None]
+    ) -> None:
         self.claim = claim
         self.handle = Handle.of(claim)
         self.cancelled = Flag()
         """The handler should stop, because the lease is lost or its time is up."""
         self.lost_code: str | None = None
-        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.runner: asyncio.Future[Any] | None = None
+        self.runner: asyncio.Task[None] | None = None
+        """The task of a handler that runs in the event loop."""
+        self.timer: asyncio.TimerHandle | None = None
+        """Ends the time of the handler."""
+        self.is_running = False
+        """The handler has a slot, which it keeps until it has ended."""
         self.reporting = False
         """The outcome is on its way: what the database answers to that counts, not what a renewal hears."""
         self.settled = False
+        """Nothing more will be said of it."""
         self.completion: Literal["none", "unknown", "committed"] = "none"
         """What became of `complete_in`; unknown from the call until its transaction is seen to end."""
         self.giving_back = False
@@ -112,14 +144,15 @@ class Job:
         """Those that the handler has asked for in this run, in their order."""
         self.replay_count: int | None = None
         """How often an operator has let the execution begin anew; None until somebody wants to know."""
-        self._emit = emit
-        self._loop = asyncio.get_running_loop()
-        self._lock = threading.Lock()
+        self._loop = loop
+        self._notice_loss = notice_loss
+        self._loss: asyncio.Future[None] | None = None
         self._started_at = time.monotonic()
-        self.extend()
+        self.expires_at = self._started_at + self.handle.lease_ttl_ms / 1000
+        """Unless it is renewed, the lease ends a moment before this."""
 
     def extend(self) -> None:
-        """The lease was granted or renewed a moment ago, so it ends a moment before this."""
+        """The lease was renewed a moment ago."""
         self.expires_at = time.monotonic() + self.handle.lease_ttl_ms / 1000
 
     @property
@@ -146,19 +179,28 @@ class Job:
         claim = self.claim
         return claim.execution_id, claim.execution_kind, claim.lane_id, self.handle.attempt_index
 
+    @property
+    def loss(self) -> asyncio.Future[None]:
+        """Done when the lease is lost; made when somebody waits for that, which few handlers do."""
+        if self._loss is None:
+            self._loss = self._loop.create_future()
+            if self.lost_code is not None:
+                self._loss.set_result(None)
+        return self._loss
+
     def lose(self, code: str) -> None:
         """Let the handler know, once, that the execution is not this worker's any more."""
-        with self._lock:
+        with _LOSS_LOCK:
             if self.lost_code is not None or self.settled:
                 return
             self.lost_code = code
         self.cancelled.set()
-        self._loop.call_soon_threadsafe(self._notice_loss, code)
+        self._loop.call_soon_threadsafe(self._be_lost, code)
 
-    def _notice_loss(self, code: str) -> None:
-        if not self.lost.done():
-            self.lost.set_result(None)
-        self._emit(events.LeaseWasLost(*self.facts(), code))
+    def _be_lost(self, code: str) -> None:
+        if self._loss is not None and not self._loss.done():
+            self._loss.set_result(None)
+        self._notice_loss(self, code)
 
     def check(self) -> None:
         """Unwind a handler that goes on after its lease was lost."""

@@ -27,6 +27,8 @@ _LOGGER = logging.getLogger("flowfabric.worker")
 LARGEST_BATCH = 1000
 
 Emit = Callable[[events.Event], None]
+# Called with the class of an event, the job, and the fields that only this event has.
+Tell = Callable[..., None]
 
 
 class _Item(Protocol):
@@ -44,29 +46,39 @@ class _Item(Protocol):
 class _Report:
     job: Job
     outcome: Outcome
-    done: asyncio.Future[None]
 
 
 class Reporter:
     """Tells the database how jobs ended."""
 
-    def __init__(self, client: AsyncClient, handler_client: AsyncClient, emit: Emit) -> None:
+    def __init__(
+        self,
+        client: AsyncClient,
+        handler_client: AsyncClient,
+        emit: Emit,
+        tell: Tell,
+        on_settled: Callable[[Job], None],
+    ) -> None:
         self._client = client
         self._handler_client = handler_client
         self._emit = emit
+        self._tell = tell
+        self._on_settled = on_settled
         self._waiting: list[_Report] = []
         self._arrived = asyncio.Event()
+        self._alone: set[asyncio.Task[None]] = set()
 
-    async def report(self, job: Job, outcome: Outcome) -> None:
-        """Return once the database has the outcome, or has said that it does not want it."""
+    def report(self, job: Job, outcome: Outcome) -> None:
+        """Call back once the database has the outcome, or has said that it does not want it."""
         job.reporting = True
         if job.completion == "unknown" and isinstance(outcome, Failure):
-            await self._report_alone(job, outcome)
+            alone = asyncio.create_task(self._report_alone(job, outcome))
+            self._alone.add(alone)
+            alone.add_done_callback(self._alone.discard)
+            alone.add_done_callback(lambda _: self._on_settled(job))
             return
-        report = _Report(job, outcome, asyncio.get_running_loop().create_future())
-        self._waiting.append(report)
+        self._waiting.append(_Report(job, outcome))
         self._arrived.set()
-        await report.done
 
     async def run(self) -> None:
         """Send what is reported, for ever."""
@@ -83,15 +95,19 @@ class Reporter:
                 _LOGGER.exception("unexpected error while reporting %d outcomes", len(batch))
             finally:
                 for report in batch:
-                    if not report.done.done():
-                        report.done.set_result(None)
+                    self._on_settled(report.job)
 
     async def _flush(self, batch: Sequence[_Report]) -> None:
         completions = [report for report in batch if isinstance(report.outcome, Success)]
         failures = [report for report in batch if isinstance(report.outcome, Failure)]
-        await asyncio.gather(
-            self._send(completions, self._complete, "complete"), self._send(failures, self._fail, "fail")
-        )
+        if completions and failures:
+            await asyncio.gather(
+                self._send(completions, self._complete, "complete"), self._send(failures, self._fail, "fail")
+            )
+        elif completions:
+            await self._send(completions, self._complete, "complete")
+        else:
+            await self._send(failures, self._fail, "fail")
         self._emit(events.ReportSent(len(completions), len(failures)))
 
     async def _send(
@@ -101,7 +117,7 @@ class Reporter:
         call: EndingCall,
     ) -> None:
         backoff = Backoff()
-        pending = list(reports)
+        pending = reports
         while pending:
             try:
                 items = await send(pending)
@@ -121,8 +137,12 @@ class Reporter:
                 continue
             again = []
             for report, item in zip(pending, items, strict=True):
-                if not await self._settle(report, item, call):
+                if item.outcome != "refused":
+                    self._note(report.job, report.outcome, item.outcome)
+                elif item.code == "flow_membership_changed":
                     again.append(report)
+                else:
+                    await self._be_refused(report, item, call)
             if again:
                 await asyncio.sleep(backoff.pause_s())
             pending = again
@@ -143,22 +163,16 @@ class Reporter:
             failure_categories=[outcome.category for outcome in outcomes],
         )
 
-    async def _settle(self, report: _Report, item: _Item, call: EndingCall) -> bool:
-        """Note what became of an item; False if it must be sent again."""
+    async def _be_refused(self, report: _Report, item: _Item, call: EndingCall) -> None:
         job = report.job
-        if item.outcome != "refused":
-            self._note(job, report.outcome, item.outcome)
-        elif item.code == "flow_membership_changed":
-            return False
-        elif item.code in LEASE_LOST_CODES:
-            earlier = reconcile(call, item.detail or {}, job.handle)
-            if item.code == "execution_not_active" and earlier is not None:
-                self._note(job, report.outcome, earlier.outcome)
-            else:
-                job.lose(item.code)
-        else:
+        if item.code not in LEASE_LOST_CODES:
             await self._reject(report, f"{item.code}: {item.detail}")
-        return True
+            return
+        earlier = reconcile(call, item.detail or {}, job.handle)
+        if item.code == "execution_not_active" and earlier is not None:
+            self._note(job, report.outcome, earlier.outcome)
+        else:
+            job.lose(item.code)
 
     async def _reject(self, report: _Report, error: object) -> None:
         """The database cannot take this outcome: a result becomes a failure, a failure is given up."""
@@ -172,13 +186,10 @@ class Reporter:
     def _note(self, job: Job, outcome: Outcome, answer: str) -> None:
         job.settled = True
         if isinstance(outcome, Success) or answer == "completed":
-            self._emit(events.Completed(*job.facts(), job.seconds))
+            self._tell(events.Completed, job, job.seconds)
         else:
-            self._emit(
-                events.Failed(
-                    *job.facts(), job.seconds, outcome.category, outcome.reason, answer == "retry_scheduled"
-                )
-            )
+            will_retry = answer == "retry_scheduled"
+            self._tell(events.Failed, job, job.seconds, outcome.category, outcome.reason, will_retry)
 
     async def _report_alone(self, job: Job, failure: Failure) -> None:
         # Whether `complete_in` was committed is for the database to say. Its transaction may still be open,

@@ -33,11 +33,11 @@ from flowfabric_client.errors import (
 from flowfabric_client.handle import Handle
 from flowfabric_client.worker import events
 from flowfabric_client.worker.backoff import LONGEST_S, Backoff
-from flowfabric_client.worker.codec import InvalidPayloadError, failure_text
 from flowfabric_client.worker.connections import ConnectionOptions, HandlerConnections
-from flowfabric_client.worker.handlers import Handler
+from flowfabric_client.worker.handlers import Ended, Handler
 from flowfabric_client.worker.job import Claim, Failure, Job, Outcome
 from flowfabric_client.worker.reporting import Reporter, fences
+from flowfabric_client.worker.signals import PermanentError
 
 _LOGGER = logging.getLogger("flowfabric.worker")
 
@@ -85,9 +85,13 @@ class Runtime:
             with_threads=any(not handler.is_async for handler in handlers.values()),
         )
         self._threads = ThreadPoolExecutor(options.concurrency, thread_name_prefix="flowfabric-handler")
-        self._reporter = Reporter(self._client, self._connections.asynchronous, self._emit)
+        self._reporter = Reporter(
+            self._client, self._connections.asynchronous, self._emit, self._tell, self._settle
+        )
         self._jobs: dict[UUID, Job] = {}
-        self._carriers: set[asyncio.Task[None]] = set()
+        # An execution can be there twice: under a lost lease, if the handler goes on, and under a new one.
+        self._newest_jobs: dict[str, Job] = {}
+        self._running = 0
         self._waiting_renewal: asyncio.Task[None] | None = None
         self._drain_requested = asyncio.Event()
         # None until the registry was asked whether this worker may work.
@@ -133,8 +137,9 @@ class Runtime:
             try:
                 await self._claim_until_drained()
             finally:
-                while self._carriers:
-                    await asyncio.wait(self._carriers)
+                while self._jobs:
+                    self._slots_changed.clear()
+                    await self._slots_changed.wait()
                 if self._waiting_renewal is not None:
                     await _cancel([self._waiting_renewal])
             if options.listen:
@@ -193,26 +198,34 @@ class Runtime:
             except Exception:
                 _LOGGER.exception("a callback of on_event raised")
 
+    def _tell(self, event: Callable[..., events.WorkEvent], job: Job, *more: object) -> None:
+        # Most workers have no callbacks: then the three events of each job need not even be made.
+        if self._callbacks:
+            self._emit(event(*job.facts(), *more))
+
     # Claiming
 
     async def _claim_until_drained(self) -> None:
         backoff = Backoff()
-        empty_looks = 0
+        was_empty = False
+        looks_while_waiting = 0
         while not self._draining:
             self._slots_changed.clear()
             free = self._free_slots()
             if free == 0:
                 await self._slots_changed.wait()
                 continue
-            # Who is woken when idle was most likely called for one execution, and a claim of one is quicker;
-            # the next look is for all slots.
-            if empty_looks >= 2 and self._woken.is_set():
-                free = 1
+            # Who is called while waiting was most likely called for one execution, and a claim of one is
+            # quicker; the next look is for all slots.
+            is_called = looks_while_waiting > 0 and self._woken.is_set()
+            self._woken.clear()
             try:
-                self._woken.clear()
-                if empty_looks:
+                # If it waits, this worker is told of what comes from here on.
+                is_waiter = self._is_waiter
+                if was_empty and not (is_waiter or is_called):
                     await self._register_as_waiter()
-                found = await self._look(free)
+                    is_waiter = True
+                was_empty = not await self._look(1 if is_called else free)
                 backoff.reset()
             except FlowFabricError as error:
                 if not self._has_claimed and _is_final(error):
@@ -220,34 +233,50 @@ class Runtime:
                 if isinstance(error, TransportError):
                     self._claim_answer_was_lost = True
                     self._server_is_known = False
-                await _wait(self._drain_requested, self._trouble("claiming", error, backoff))
+                    # A server that crashed has forgotten it.
+                    self._registered_as_waiter_at = float("-inf")
+                await wait_for(self._drain_requested, self._trouble("claiming", error, backoff))
                 continue
-            if found:
-                empty_looks = 0
-                # The next look is work for this thread too: first let the handlers of this one start, each of
-                # which is a task that a task starts.
-                await asyncio.sleep(0)
-                await asyncio.sleep(0)
+            if not was_empty:
+                looks_while_waiting = 0
+                if is_called:
+                    # The next look is work for this thread too: first let the handler start.
+                    await asyncio.sleep(0)
                 continue
-            # Look, register, look again, look once more after a moment, then poll: spec 40, section 3.6 shows
-            # that an execution can slip through all of this only while its creator's transaction stays open.
-            empty_looks += 1
-            if empty_looks == 2:
-                await _wait(self._woken, THIRD_LOOK_S)
-            elif empty_looks > 2:
-                if empty_looks == 3:
+            # Spec 40, section 3.6: whoever makes an execution eligible and does not see the registration has
+            # called `_ff_wake` before that was committed. So either he had committed when this look began,
+            # which then would have found it, or his transaction was open at both times, and only a later look
+            # can find it: the first of them comes soon, the others at every poll. This holds for every look
+            # that begins under a valid registration, however old that is.
+            if not is_waiter:
+                continue
+            looks_while_waiting += 1
+            if looks_while_waiting == 1:
+                await wait_for(self._woken, THIRD_LOOK_S)
+            else:
+                if looks_while_waiting == 2:
                     self._emit(events.Idle())
-                await _wait(self._woken, self._options.poll_interval_s)
+                await wait_for(self._woken, self._options.poll_interval_s)
 
     def _free_slots(self) -> int:
-        return max(0, self._options.concurrency - len(self._jobs)) if self._paused is False else 0
+        if self._paused is not False:
+            return 0
+        # A handler's slot is free when it has ended: the next execution is claimed while the outcome is on
+        # its way. But what cannot be reported must not pile up.
+        concurrency = self._options.concurrency
+        return max(0, min(concurrency - self._running, 2 * concurrency - len(self._jobs)))
+
+    @property
+    def _is_waiter(self) -> bool:
+        """Whether the database knows that this worker waits, and will for longer than until the next poll."""
+        return (
+            not self._options.listen
+            or time.monotonic() - self._registered_as_waiter_at < self._options.poll_interval_s / 2
+        )
 
     async def _register_as_waiter(self) -> None:
-        poll_s = self._options.poll_interval_s
         now = time.monotonic()
-        if not self._options.listen or now - self._registered_as_waiter_at < poll_s / 2:
-            return
-        wait_ms = min(60_000, int(2000 * poll_s))
+        wait_ms = min(60_000, int(2000 * self._options.poll_interval_s))
         await self._client.wait_for_work(self._options.lanes, self._options.instance_id, wait_ms=wait_ms)
         self._registered_as_waiter_at = now
 
@@ -294,23 +323,21 @@ class Runtime:
         return bool(claimed or reclaimed)
 
     async def _accept(self, claims: Sequence[Claim]) -> None:
-        # Once for all of them: with hundreds of slots a search for each would take longer than the handlers.
-        held = {job.handle.execution_id: job for job in self._jobs.values()} if claims else {}
+        loop = asyncio.get_running_loop()
         for claim in claims:
-            job = Job(claim, self._emit)
-            self._emit(events.Claimed(*job.facts(), job.handle.kind))
+            job = Job(claim, loop, self._notice_loss)
+            handle = job.handle
+            self._tell(events.Claimed, job, handle.kind)
             if self._draining:
-                await self._hand_back(job.handle, _claimed_at_ms(claim))
-                self._emit(events.HandedBack(*job.facts()))
+                await self._hand_back(handle, _claimed_at_ms(claim))
+                self._tell(events.HandedBack, job)
                 continue
-            other = held.get(job.handle.execution_id)
+            other = self._newest_jobs.get(handle.execution_id)
             if other is not None and not other.speaks_for_itself:
                 # Lost and, by chance, found by the same worker, sooner than a renewal could tell.
                 other.lose("stale_lease")
-            self._jobs[job.handle.lease_id] = job
-            carrier = asyncio.create_task(self._carry_out(job))
-            self._carriers.add(carrier)
-            carrier.add_done_callback(self._carriers.discard)
+            self._jobs[handle.lease_id] = self._newest_jobs[handle.execution_id] = job
+            self._start(job)
 
     async def _hand_back(self, handle: Handle, until_ms: int) -> None:
         try:
@@ -340,40 +367,74 @@ class Runtime:
 
     # Running
 
-    async def _carry_out(self, job: Job) -> None:
-        try:
-            outcome = await self._run_handler(job)
-            if outcome is not None and job.lost_code is None:
-                await self._reporter.report(job, outcome)
-        finally:
-            job.settled = True
-            # A handler that ignores its cancellation keeps its slot: more must not run than are allowed.
-            if job.runner is not None and not job.runner.done():
-                await asyncio.wait({job.runner})
-            del self._jobs[job.handle.lease_id]
-            self._slots_changed.set()
-
-    async def _run_handler(self, job: Job) -> Outcome | None:
-        """The outcome to report; None if there is nothing to say."""
+    def _start(self, job: Job) -> None:
+        job.is_running = True
+        self._running += 1
         handler = self._handlers.get(job.claim.execution_kind)
         if handler is None:
-            return Failure("permanent", f"unknown kind: {job.claim.execution_kind}")
+            self._end(job, Ended(error=PermanentError(f"unknown kind: {job.claim.execution_kind}")))
+            return
         try:
             arguments = handler.arguments(job.claim.payload or b"")
-        except InvalidPayloadError as error:
-            return Failure("permanent", failure_text(error))
-        self._emit(events.Started(*job.facts()))
-        runner = handler.start(job, arguments, self._connections, self._threads)
-        job.runner = runner
-        ends: list[asyncio.Future[Any]] = [runner, job.lost]
-        await asyncio.wait(ends, timeout=handler.timeout_s, return_when=asyncio.FIRST_COMPLETED)
-        if runner.done():
-            return self._outcome_of(job, runner.result().outcome)
+        except Exception as error:
+            self._end(job, Ended(error=error))
+            return
+        self._tell(events.Started, job)
+        if handler.timeout_s is not None:
+            job.timer = asyncio.get_running_loop().call_later(
+                handler.timeout_s, self._time_out, job, handler.timeout_s
+            )
+        job.runner = handler.start(job, arguments, self._connections, self._threads, self._end)
+
+    def _end(self, job: Job, ended: Ended) -> None:
+        """The handler has ended, so its slot is free."""
+        job.is_running = False
+        self._running -= 1
+        self._slots_changed.set()
+        if job.timer is not None:
+            job.timer.cancel()
+        if job.settled:
+            self._forget(job)
+        elif not job.reporting:
+            self._decide(job, ended.outcome)
+
+    def _time_out(self, job: Job, timeout_s: float) -> None:
+        if not job.settled:
+            self._stop(job)
+            self._decide(job, lambda: Failure("timeout", f"the handler took longer than {timeout_s} s"))
+
+    def _notice_loss(self, job: Job, code: str) -> None:
+        self._tell(events.LeaseWasLost, job, code)
+        if not job.reporting:
+            self._stop(job)
+            self._settle(job)
+
+    def _stop(self, job: Job) -> None:
+        """Ask the handler to end. Until it has, it keeps its slot: more must not run than are allowed."""
         job.cancelled.set()
-        if handler.is_async:
-            runner.cancel()
-        too_late = Failure("timeout", f"the handler took longer than {handler.timeout_s} s")
-        return self._outcome_of(job, lambda: too_late)
+        if job.runner is not None:
+            # Not at once: a task that is cancelled before its first step never tells its end.
+            asyncio.get_running_loop().call_soon(job.runner.cancel)
+
+    def _decide(self, job: Job, outcome: Callable[[], Outcome]) -> None:
+        """Report the outcome, if there is anything to say."""
+        found = self._outcome_of(job, outcome)
+        if found is None:
+            self._settle(job)
+        else:
+            self._reporter.report(job, found)
+
+    def _settle(self, job: Job) -> None:
+        """Nothing more will be said of a job."""
+        job.settled = True
+        if not job.is_running:
+            self._forget(job)
+
+    def _forget(self, job: Job) -> None:
+        self._jobs.pop(job.handle.lease_id, None)
+        if self._newest_jobs.get(job.handle.execution_id) is job:
+            del self._newest_jobs[job.handle.execution_id]
+        self._slots_changed.set()
 
     def _outcome_of(self, job: Job, outcome: Callable[[], Outcome]) -> Outcome | None:
         if job.lost_code is not None:
@@ -382,7 +443,7 @@ class Runtime:
             self._emit(job.pause)
             return None
         if job.completion == "committed":
-            self._emit(events.Completed(*job.facts(), job.seconds))
+            self._tell(events.Completed, job, job.seconds)
             return None
         if job.completion == "unknown":
             ended = outcome()
@@ -462,10 +523,37 @@ class Runtime:
             await connection.execute("listen ff_eligible")
             # What was announced while nobody listened is not announced again.
             self._woken.set()
-            async for notification in connection.notifies():
-                if notification.payload in self._options.lanes:
+            await self._hear(connection)
+        return 0
+
+    async def _hear(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        """Be woken by notifications until the connection is closed.
+
+        Raises:
+            OperationalError: it is.
+        """
+        # Not `connection.notifies()`, which wakes up ten times a second when nothing comes.
+        loop = asyncio.get_running_loop()
+        closed: asyncio.Future[None] = loop.create_future()
+        lanes = {lane.encode(connection.info.encoding) for lane in self._options.lanes}
+        socket = connection.fileno()
+
+        def hear() -> None:
+            try:
+                connection.pgconn.consume_input()
+            except psycopg.OperationalError as error:
+                loop.remove_reader(socket)
+                closed.set_exception(error)
+                return
+            while (notification := connection.pgconn.notifies()) is not None:
+                if notification.extra in lanes:
                     self._woken.set()
-        raise TransportError("the connection that listens for work was closed", retryable=True)
+
+        loop.add_reader(socket, hear)
+        try:
+            await closed
+        finally:
+            loop.remove_reader(socket)
 
     def _register_or_beat(self) -> Callable[[], Awaitable[float]]:
         options = self._options
@@ -530,9 +618,11 @@ def _claimed_at_ms(claim: Claim) -> int:
     return (claim.lease_expires_at_ms or 0) - (claim.lease_ttl_ms or 0)
 
 
-async def _wait(event: asyncio.Event, timeout_s: float) -> None:
+async def wait_for(event: asyncio.Event, timeout_s: float) -> None:
+    """Wait until an event is set, or for so long."""
     with suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), timeout_s)
+        async with asyncio.timeout(timeout_s):
+            await event.wait()
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:

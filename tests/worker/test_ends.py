@@ -65,6 +65,7 @@ class AsksForList:
     [
         (asks_for_bytes, b"\x00\xff", "binary"),
         (asks_for_nothing, b"\x00\xff", "binary"),
+        (asks_for_bytes, b'"{NULL}",\\x00', "binary"),
         (asks_for_text, "käse".encode(), "text"),
         (asks_for_json, b'{"a": [1, null]}', "json"),
         (asks_for_a_model, b"7", "json"),
@@ -106,6 +107,11 @@ def raises(error: BaseException) -> Callable[..., Any]:
     return handler
 
 
+class UnprintableError(Exception):
+    def __str__(self) -> str:
+        raise TypeError("nothing to say")
+
+
 def raises_in_the_loop(error: BaseException) -> Callable[..., Any]:
     async def handler(ctx: Context) -> None:
         raise error
@@ -126,6 +132,8 @@ def returns(value: Any) -> Callable[..., Any]:
         (raises(RuntimeError("no luck")), "transient", "no luck", True),
         (raises_in_the_loop(RuntimeError("x" * 3000)), "transient", "x" * 2000, True),
         (raises(RuntimeError("nul\0, lone \ud800")), "transient", "nul\ufffd, lone ?", True),
+        (raises(RuntimeError('"quoted", \\ {NULL}')), "transient", '"quoted", \\ {NULL}', True),
+        (raises(UnprintableError()), "transient", "UnprintableError", True),
         (raises(SystemExit(3)), "transient", "SystemExit: 3", True),
         (raises_in_the_loop(SystemExit(3)), "transient", "SystemExit: 3", True),
         (raises_in_the_loop(KeyboardInterrupt()), "transient", "KeyboardInterrupt: ", True),

@@ -114,6 +114,30 @@ def test_outcomes_that_arrive_during_a_report_go_out_together(
     assert len(sizes) <= 3
 
 
+def test_a_slot_is_free_when_its_handler_has_ended_but_outcomes_do_not_pile_up(
+    database: str, client: Client, connect: Connect, db: Connection
+) -> None:
+    worker = Worker(database, concurrency=1, lease_ttl_ms=600, **FAST)
+    worker.handler("work")(returns_at_once)
+    for _ in range(3):
+        create(client, "work")
+    blocker = connect(autocommit=False)
+    hold_reports(blocker)
+    with running(worker) as run:
+        wait_until(lambda: lock_waiter(db, "ff_complete_executions"), "the first report was under way")
+        run.wait_for(events.Started, 2)
+        # Renewals go on, every 200 ms at the earliest: time enough for a third claim.
+        renewals = len(run.all(events.LeasesRenewed))
+        run.wait_for(events.LeasesRenewed, renewals + 2)
+        assert len(run.all(events.Claimed)) == 2
+        blocker.rollback()
+        run.wait_for(events.Completed, 3)
+
+
+async def returns_at_once(ctx: Context) -> None:
+    pass
+
+
 def hold_reports(blocker: Connection) -> None:
     # A completion writes such an event and a claim does not, so only reports wait.
     blocker.execute("lock table flowfabric.ff_completion_event in share mode")
@@ -267,9 +291,8 @@ def test_a_cancelled_execution_is_a_lost_lease(database: str, client: Client) ->
 def test_an_idle_worker_is_woken_by_new_work(database: str, client: Client, db: Connection) -> None:
     # It would poll once a minute: only the notification can wake it within the deadline of `wait_for`.
     worker = Worker(database, lanes=["mail"], poll_interval_ms=60_000, run_ticks=False)
-    listens = "select from pg_stat_activity where application_name = %s and query like 'listen%%'"
     with running(worker) as run:
-        wait_until(lambda: bool(db.execute(listens, [worker.instance_id]).rowcount), "the worker listened")
+        wait_until(lambda: is_listening(db, worker), "the worker listened")
         run.wait_for(events.Idle)
         create(client, "unknown", lane_id="mail")
         run.wait_for(events.Failed)
@@ -277,6 +300,36 @@ def test_an_idle_worker_is_woken_by_new_work(database: str, client: Client, db: 
         run.wait_for(events.Idle, 2)
         create(client, "unknown", lane_id="mail")
         run.wait_for(events.Failed, 2)
+
+
+def test_one_empty_look_follows_the_claim_of_a_worker_that_is_known_to_wait(
+    database: str, client: Client, db: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    claim_next = AsyncClient.claim_next
+
+    async def counted(self: AsyncClient, *arguments: Any, **named: Any) -> Any:
+        looks.append(named["max"])
+        return await claim_next(self, *arguments, **named)
+
+    monkeypatch.setattr(AsyncClient, "claim_next", counted)
+    worker = Worker(database, concurrency=8, poll_interval_ms=60_000, run_ticks=False)
+    with running(worker) as run:
+        wait_until(lambda: is_listening(db, worker), "the worker listened")
+        run.wait_for(events.Idle)
+        create(client, "unknown")
+        run.wait_for(events.Idle, 2)
+        looks.clear()
+        create(client, "unknown")
+        run.wait_for(events.Idle, 3)
+    # What it was called for, whether there is more, and once again a moment later.
+    assert looks[0] == 1
+    assert len(looks) == 3
+
+
+def is_listening(db: Connection, worker: Worker) -> bool:
+    query = "select from pg_stat_activity where application_name = %s and query like 'listen%%'"
+    return bool(db.execute(query, [worker.instance_id]).rowcount)
 
 
 def test_a_worker_that_does_not_listen_polls(database: str, client: Client, db: Connection) -> None:
