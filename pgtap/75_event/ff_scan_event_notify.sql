@@ -1,7 +1,7 @@
 -- Notifications by the tick: one for each channel and key that somebody waits for and that has news.
 begin;
 \ir helpers.sql
-select plan(31);
+select plan(32);
 
 -- How many notifications the next run sends.
 create function ff_tap.sent()
@@ -17,6 +17,9 @@ select ff_tap.freeze_time(1000);
 select results_eq(
     'select s.* from flowfabric.ff_scan_event_notify() as s', 'values (0, 0, 0, false)',
     'without waiters nothing is sent');
+select is_empty(
+    'select c.channel from flowfabric._ff_channels() as c where flowfabric._ff_default_setting(c.setting) <> 1',
+    'by default every channel is notified at once, and not by the tick');
 
 -- Event streams
 select ff_tap.completion(10, 5);

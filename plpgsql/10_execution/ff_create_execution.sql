@@ -55,7 +55,9 @@ declare
 begin
     select
         c.num_flow_partitions, c.instance_tag_key, l.lane_state, l.lane_crc,
-        exists (select from flowfabric.ff_waiter as w where w.channel = 'ff_eligible' and w.key = v_lane_id)
+        exists (
+            select from flowfabric.ff_waiter as w
+            where w.channel = 'ff_eligible' and w.key = v_lane_id and w.until_ms > flowfabric.ff_now_ms())
     into v_partitions, v_instance_tag_key, v_lane_state, v_lane_crc, v_has_waiters
     from flowfabric.ff_partition_config as c
     left join flowfabric.ff_lane_registry as l on l.lane_id = v_lane_id;
@@ -175,7 +177,7 @@ begin
         v_key.partition_key, v_key.execution_id, nullif(p_payload, ''::bytea), nullif(p_payload_encoding, ''),
         v_policy, v_tags, nullif(p_creator_identity, ''));
     if v_has_waiters and not v_delayed then
-        perform flowfabric._ff_wake('ff_eligible', v_lane_id);
+        perform flowfabric._ff_notify('ff_eligible', v_lane_id, 'notify_eligible');
     end if;
     return row(
         'created', flowfabric.ff_format_execution_id(v_key.partition_key, v_key.execution_id),

@@ -30,16 +30,28 @@ begin
         select from flowfabric.ff_waiter as w
         where w.channel = p_channel and w.key = p_key and w.until_ms > flowfabric.ff_now_ms())
     then
-        perform pg_notify(p_channel, p_key)
+        perform flowfabric._ff_notify(p_channel, p_key, c.setting)
         from flowfabric._ff_channels() as c
-        join flowfabric._ff_known_settings() as k on k.name = c.setting
-        left join flowfabric.ff_setting as s on s.name = k.name
-        where c.channel = p_channel and coalesce(s.value, k.default_value) = 1;
+        where c.channel = p_channel;
     end if;
 end;
 $$;
 comment on function flowfabric._ff_wake(text, text) is
 'Internal: notifies a channel if an unexpired waiter for the key is recorded and the setting allows it.';
+
+-- By default every channel may be used at once (1); to read that from the list of all settings would take longer than
+-- to notify.
+create or replace function flowfabric._ff_notify(p_channel text, p_key text, p_setting text)
+returns void
+language plpgsql volatile
+as $$
+begin
+    perform pg_notify(p_channel, p_key)
+    where not exists (select from flowfabric.ff_setting as s where s.name = p_setting and s.value <> 1);
+end;
+$$;
+comment on function flowfabric._ff_notify(text, text, text) is
+'Internal: notifies a channel if its setting allows it; the caller knows that somebody waits.';
 
 create or replace function flowfabric._ff_emit_lease(
     p_exec flowfabric.ff_exec_core,
