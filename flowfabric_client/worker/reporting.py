@@ -149,6 +149,8 @@ class Reporter:
 
     async def _complete(self, reports: Sequence[_Report]) -> Sequence[_Item]:
         outcomes = [report.outcome for report in reports if isinstance(report.outcome, Success)]
+        if all(outcome.result is None for outcome in outcomes):
+            return await self._client.complete_executions(**fences(report.job for report in reports))
         return await self._client.complete_executions(
             **fences(report.job for report in reports),
             results=[outcome.result for outcome in outcomes],
