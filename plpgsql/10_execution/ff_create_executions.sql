@@ -2,7 +2,7 @@
 --
 -- Fence:  none.
 -- Locks:  the idempotency rows ascending by (namespace, key), then the new execution rows ascending by (partition_key,
---         execution_id).
+--         execution_id); in a plain batch, whose ids are nobody else's, in any order.
 -- Writes: ff_exec_core, ff_exec_payload; ff_execution_idempotency for items with a key; ff_lane_registry and
 --         ff_capability_set at the first use of a lane or of a set of capabilities.
 -- Raises: invalid_input, for the call as a whole. An item's refusal is its row: invalid_input, lane_not_accepting,
@@ -157,7 +157,6 @@ language plpgsql volatile
 as $$
 declare
     v_now_ms bigint;
-    v_has_waiters boolean;
 begin
     if exists (
         select from unnest(p_execution_kinds, p_lane_ids) as u (execution_kind, lane_id)
@@ -167,7 +166,6 @@ begin
         return;
     end if;
     v_now_ms := flowfabric.ff_now_ms();
-    v_has_waiters := exists (select from flowfabric.ff_waiter as w where w.channel = 'ff_eligible');
     return query
     with item as materialized (
         select
@@ -204,7 +202,7 @@ begin
         null::text, null::jsonb, 'waiting'::flowfabric.ff_public_state
     from item as i
     order by i.item;
-    if v_has_waiters then
+    if exists (select from flowfabric.ff_waiter as w where w.channel = 'ff_eligible') then
         perform flowfabric._ff_wake('ff_eligible', w.lane_id)
         from (select distinct l.lane_id from unnest(p_lane_ids) as l (lane_id)) as w;
     end if;
