@@ -244,7 +244,7 @@ class Runtime:
                     await asyncio.sleep(0)
                 continue
             # Spec 40, section 3.6: whoever makes an execution eligible and does not see the registration has
-            # called `_ff_wake` before that was committed. So either he had committed when this look began,
+            # looked for waiters before that was committed. So either he had committed when this look began,
             # which then would have found it, or his transaction was open at both times, and only a later look
             # can find it: the first of them comes soon, the others at every poll. This holds for every look
             # that begins under a valid registration, however old that is.

@@ -259,7 +259,7 @@ create or replace function flowfabric._ff_lock_head(
 language plpgsql volatile
 as $$
 declare
-    v_some_have_grants boolean := exists (select from flowfabric.ff_claim_grant);
+    v_there_are_grants boolean := exists (select from flowfabric.ff_claim_grant);
 begin
     select
         array_agg(row(
@@ -282,7 +282,7 @@ begin
             left join lateral (
                 select c.expires_at_ms
                 from flowfabric.ff_claim_grant as c
-                where v_some_have_grants and c.partition_key = e.partition_key and c.execution_id = e.execution_id
+                where v_there_are_grants and c.partition_key = e.partition_key and c.execution_id = e.execution_id
                 offset 0
             ) as g on true
             where e.eligibility_state = 'eligible_now' and e.lane_id = p_lane_id
