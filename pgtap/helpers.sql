@@ -205,13 +205,22 @@ $$;
 
 comment on function ff_tap.attempt(text, integer) is 'One attempt of an execution.';
 
+create function ff_tap.public_state(p_exec flowfabric.ff_exec_core)
+returns flowfabric.ff_public_state
+language sql stable
+as $$
+    select flowfabric._ff_public_state(p_exec.lifecycle_phase, p_exec.terminal_outcome, p_exec.eligibility_state)
+$$;
+
+comment on function ff_tap.public_state(flowfabric.ff_exec_core) is 'The one label for users of an execution.';
+
 create function ff_tap.vector(p_execution_id text)
 returns text
 language sql stable
 as $$
     select concat_ws(
         ' / ', e.lifecycle_phase, e.ownership_state, e.eligibility_state, e.blocking_reason, e.terminal_outcome,
-        e.attempt_state) || ' -> ' || e.public_state
+        e.attempt_state) || ' -> ' || ff_tap.public_state(e)
     from ff_tap.core(p_execution_id) as e
 $$;
 

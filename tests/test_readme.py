@@ -21,7 +21,7 @@ def test_the_python_program_ships_the_order(database: str, db: Connection) -> No
     db.execute("create table orders (id integer primary key, shipped boolean default false)")
     exec(block("python"), {"dsn": database})
     assert db.execute("select shipped from orders where id = 42").fetchone() == (True,)
-    states = db.execute("select public_state::text from flowfabric.ff_exec_core").fetchall()
+    states = db.execute("select state::text from flowfabric.ff_v_execution").fetchall()
     assert states == [("completed",)]
 
 

@@ -28,7 +28,7 @@ CLAIM = """
     cross join lateral flowfabric.ff_issue_grant_and_claim(e.execution_id, 3600000) as c"""
 COMPLETE = "select outcome from flowfabric.ff_complete_execution(%s, %s, %s, %s)"
 SUBMIT = "select name, execution_id from flowfabric.ff_submit_flow(%s::jsonb)"
-STATES = "select public_state::text, count(*) from flowfabric.ff_exec_core where flow_id = %s group by 1"
+STATES = "select state::text, count(*) from flowfabric.ff_v_execution where flow_id = %s group by 1"
 ALONE = 200
 
 

@@ -40,7 +40,7 @@ select is(
     to_jsonb(ff_tap.core(:'execution')),
     (select b.core from before as b) || '{
         "lifecycle_phase": "terminal", "ownership_state": "unowned", "terminal_outcome": "success",
-        "attempt_state": "attempt_terminal", "public_state": "completed", "current_lease_id": null,
+        "attempt_state": "attempt_terminal", "current_lease_id": null,
         "current_worker_id": null, "current_worker_instance_id": null, "lease_acquired_at_ms": null,
         "lease_expires_at_ms": null, "lease_last_renewed_at_ms": null, "attempt_timeout_at_ms": null,
         "deadline_at_ms": null, "terminal_at_ms": 1599, "purge_after_ms": 61599, "last_transition_at_ms": 1599,

@@ -74,7 +74,7 @@ select is(
       "open_reservation_count": 0, "current_lease_epoch": 0, "created_at_ms": 1000, "last_transition_at_ms": 1000,
       "last_mutation_at_ms": 1000, "lifecycle_phase": "runnable", "ownership_state": "unowned",
       "eligibility_state": "eligible_now", "blocking_reason": "waiting_for_worker", "terminal_outcome": "none",
-      "attempt_state": "pending_first_attempt", "public_state": "waiting"}'::jsonb,
+      "attempt_state": "pending_first_attempt"}'::jsonb,
     'counters and epoch are 0, the times are now, and everything else is null');
 select is(
     jsonb_strip_nulls(to_jsonb(pg_temp.payload(:'execution'))),
@@ -102,7 +102,7 @@ select is(
     jsonb_strip_nulls(to_jsonb(ff_tap.core(:'other'))) - array[
         'partition_key', 'execution_id', 'total_attempt_count', 'retry_count', 'replay_count', 'lease_reclaim_count',
         'open_reservation_count', 'current_lease_epoch', 'lifecycle_phase', 'ownership_state', 'eligibility_state',
-        'blocking_reason', 'terminal_outcome', 'attempt_state', 'public_state', 'created_at_ms',
+        'blocking_reason', 'terminal_outcome', 'attempt_state', 'created_at_ms',
         'last_transition_at_ms', 'last_mutation_at_ms'],
     '{"namespace": "tenant", "lane_id": "gpu", "execution_kind": "mail", "priority": 50, "capability_set_id": 1,
       "delay_until_ms": 1001, "blocking_detail": "until=1001", "deadline_at_ms": 9000, "attempt_timeout_ms": 4000,
@@ -117,7 +117,7 @@ select is(
     'the side row holds bytes, policy and tags as they were given');
 
 select is(
-    (select (e.public_state, e.delay_until_ms, e.blocking_detail)::text
+    (select (ff_tap.public_state(e), e.delay_until_ms, e.blocking_detail)::text
      from pg_temp.created(format('%L, p_delay_until_ms => %L', 'test', d.at_ms)) as e),
     d.stored, 'a delay until ' || d.at_ms || ' at 1000 is ' || d.stored)
 from (values

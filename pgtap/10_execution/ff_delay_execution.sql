@@ -26,7 +26,7 @@ select is(
     to_jsonb(ff_tap.core(:'execution')),
     (select b.core from before as b) || '{
         "lifecycle_phase": "runnable", "ownership_state": "unowned", "eligibility_state": "not_eligible_until_time",
-        "blocking_reason": "waiting_for_delay", "attempt_state": "attempt_interrupted", "public_state": "delayed",
+        "blocking_reason": "waiting_for_delay", "attempt_state": "attempt_interrupted",
         "blocking_detail": "until=7000", "delay_until_ms": 7000, "current_lease_id": null,
         "current_worker_id": null, "current_worker_instance_id": null, "lease_acquired_at_ms": null,
         "lease_expires_at_ms": null, "lease_last_renewed_at_ms": null, "attempt_timeout_at_ms": null,
@@ -100,7 +100,7 @@ from (values
     (7, 9223372036854775807, 'the largest number is a time')
 ) as t (n, until_ms, fact);
 select is(
-    (ff_tap.core('{fp:86}:00000000-0000-4000-8000-000000000004')).public_state, 'delayed'::flowfabric.ff_public_state,
+    ff_tap.public_state(ff_tap.core('{fp:86}:00000000-0000-4000-8000-000000000004')), 'delayed'::flowfabric.ff_public_state,
     'a delay until the past is a delay');
 select is(
     ff_tap.error_of(format('execute delay(%L, null)', '{fp:86}:00000000-0000-4000-8000-0000ffffffff')) - 'fn',
@@ -125,7 +125,7 @@ select lives_ok(
         format('select flowfabric.ff_delay_execution(%L, 9000, p_source => %L)', :'overridden', 'operator_override')),
     'an operator delays a live lease without its fence');
 select is(
-    array[(ff_tap.core(:'held')).public_state, (ff_tap.core(:'overridden')).public_state],
+    array[ff_tap.public_state(ff_tap.core(:'held')), ff_tap.public_state(ff_tap.core(:'overridden'))],
     '{delayed,delayed}'::flowfabric.ff_public_state[], 'both executions are delayed');
 select is(
     (ff_tap.attempt(:'overridden')).suspension_id, 'worker_delay', 'an override pauses the attempt alike');

@@ -54,7 +54,7 @@ select is(
     (select b.core from before as b) || '{
         "lifecycle_phase": "runnable", "ownership_state": "unowned", "eligibility_state": "not_eligible_until_time",
         "blocking_reason": "waiting_for_retry_backoff", "attempt_state": "pending_retry_attempt",
-        "public_state": "delayed", "blocking_detail": "until=1210 attempt=0 reason=no route", "delay_until_ms": 1210,
+        "blocking_detail": "until=1210 attempt=0 reason=no route", "delay_until_ms": 1210,
         "retry_count": 1, "current_attempt_id": null, "current_lease_id": null, "current_worker_id": null,
         "current_worker_instance_id": null, "lease_acquired_at_ms": null, "lease_expires_at_ms": null,
         "lease_last_renewed_at_ms": null, "attempt_timeout_at_ms": null, "last_transition_at_ms": 1200,
@@ -200,7 +200,7 @@ select is(
         '{"max_retries": 1, "backoff": {"type": "fixed", "delay_ms": 0}}'),
     'retry_scheduled', 'the retry policy of the call counts where there is none stored');
 select is(
-    (select row(e.delay_until_ms, e.public_state)::text
+    (select row(e.delay_until_ms, ff_tap.public_state(e))::text
      from ff_tap.core('{fp:86}:00000000-0000-4000-8000-00000000010b') as e),
     '(1220,delayed)', 'a back-off of 0 is due at once and is still a delay');
 select is(
@@ -327,7 +327,7 @@ select lives_ok(
         format('select flowfabric.ff_fail_execution(%L, p_source => %L)', :'overridden', 'operator_override')),
     'an operator fails a live lease without its fence');
 select is(
-    (ff_tap.core(:'overridden')).public_state, 'failed'::flowfabric.ff_public_state,
+    ff_tap.public_state(ff_tap.core(:'overridden')), 'failed'::flowfabric.ff_public_state,
     'the execution of an overridden lease has failed');
 
 -- Everything that a fence is for

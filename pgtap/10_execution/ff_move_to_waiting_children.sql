@@ -54,7 +54,7 @@ select is(
     (select b.core from before as b) || '{
         "lifecycle_phase": "runnable", "ownership_state": "unowned", "eligibility_state": "blocked_by_dependencies",
         "blocking_reason": "waiting_for_children", "attempt_state": "attempt_interrupted",
-        "public_state": "waiting_children", "current_lease_id": null, "current_worker_id": null,
+        "current_lease_id": null, "current_worker_id": null,
         "current_worker_instance_id": null, "lease_acquired_at_ms": null, "lease_expires_at_ms": null,
         "lease_last_renewed_at_ms": null, "attempt_timeout_at_ms": null, "open_reservation_count": 0,
         "last_transition_at_ms": 1200, "last_mutation_at_ms": 1200}',

@@ -98,7 +98,7 @@ select is(
     (select b.core from before as b where b.n = 1) || '{
         "lifecycle_phase": "runnable", "ownership_state": "unowned", "eligibility_state": "not_eligible_until_time",
         "blocking_reason": "waiting_for_retry_backoff", "attempt_state": "pending_retry_attempt",
-        "public_state": "delayed", "blocking_detail": "until=1609 attempt=0 reason=connection reset",
+        "blocking_detail": "until=1609 attempt=0 reason=connection reset",
         "delay_until_ms": 1609, "retry_count": 1, "current_attempt_id": null, "current_lease_id": null,
         "current_worker_id": null, "current_worker_instance_id": null, "lease_acquired_at_ms": null,
         "lease_expires_at_ms": null, "lease_last_renewed_at_ms": null, "attempt_timeout_at_ms": null,
@@ -108,7 +108,7 @@ select is(
     to_jsonb(ff_tap.core(ff_tap.id(2))),
     (select b.core from before as b where b.n = 2) || '{
         "lifecycle_phase": "terminal", "ownership_state": "unowned", "terminal_outcome": "failed",
-        "attempt_state": "attempt_terminal", "public_state": "failed", "current_lease_id": null,
+        "attempt_state": "attempt_terminal", "current_lease_id": null,
         "current_worker_id": null, "current_worker_instance_id": null, "lease_acquired_at_ms": null,
         "lease_expires_at_ms": null, "lease_last_renewed_at_ms": null, "deadline_at_ms": null,
         "open_reservation_count": 0, "terminal_at_ms": 1599, "purge_after_ms": 61599, "last_transition_at_ms": 1599,

@@ -37,7 +37,7 @@ select is(
         'priority', 0, 'capability_set_id', 1, 'total_attempt_count', 1, 'retry_count', 0, 'replay_count', 0,
         'lease_reclaim_count', 0, 'open_reservation_count', 0, 'lifecycle_phase', 'active',
         'ownership_state', 'leased', 'eligibility_state', 'not_applicable', 'blocking_reason', 'none',
-        'terminal_outcome', 'none', 'attempt_state', 'running_attempt', 'public_state', 'active',
+        'terminal_outcome', 'none', 'attempt_state', 'running_attempt',
         'current_lease_epoch', 1, 'created_at_ms', 1000, 'last_transition_at_ms', 1200, 'last_mutation_at_ms', 1200,
         'started_at_ms', 1200, 'terminal_at_ms', null, 'lease_acquired_at_ms', 1200, 'lease_expires_at_ms', 1800)
     || jsonb_build_object(

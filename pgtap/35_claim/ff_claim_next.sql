@@ -325,7 +325,8 @@ from generate_series(1, 60) as n;
 select ff_tap.freeze_time(3000);
 select is(ff_tap.claimed(p_lanes => '{late}'), '{2001}', 'many that are due');
 select is(
-    (select array_agg(distinct (right(e.execution_id::text, 12)::integer <= 2050)::text || ' ' || e.public_state::text)
+    (select array_agg(distinct (right(e.execution_id::text, 12)::integer <= 2050)::text || ' '
+        || ff_tap.public_state(e)::text)
      from flowfabric.ff_exec_core as e where e.lane_id = 'late'),
     '{"false delayed","true active","true waiting"}', 'are promoted 50 per call, longest due first');
 select is(ff_tap.claimed(p_max => 100, p_lanes => '{late}'), array(select 2001 + n from generate_series(1, 59) as n),

@@ -62,7 +62,7 @@ select is((ff_tap.waitpoint(21)).close_reason, 'leaked', 'a resume does not clos
 select ff_tap.paused_execution(:'last', p_first_waitpoint => 31);
 select flowfabric.ff_close_waitpoint(:'last', ff_tap.waitpoint_id(31), p_source => 'operator_override');
 select is(
-    (ff_tap.core(:'last')).public_state::text, 'suspended', 'closing the last one is no resume');
+    ff_tap.public_state(ff_tap.core(:'last'))::text, 'suspended', 'closing the last one is no resume');
 select is(
     (select r.public_state::text from flowfabric.ff_resume_execution(:'last') as r), 'waiting',
     'that is for an operator to decide');

@@ -40,7 +40,7 @@ select ff_tap.paused_execution(:'approved', p_first_waitpoint => 21);
 select results_eq(
     format($$execute approve(%L, 'default', ff_tap.waitpoint_id(21), 'rejected', '1', null)$$, :'approved'),
     $$values ('accepted', 'no_op')$$, 'a rejection does not satisfy a wait for approval');
-select is((ff_tap.core(:'approved')).public_state::text, 'suspended', 'and leaves the execution suspended');
+select is(ff_tap.public_state(ff_tap.core(:'approved'))::text, 'suspended', 'and leaves the execution suspended');
 select ff_tap.signing_key('kid-2', 0);
 select ff_tap.freeze_time(2001);
 select ff_tap.signing_key('kid-3', 0);
@@ -50,7 +50,7 @@ select is(
 select results_eq(
     format($$execute approve(%L, 'default', ff_tap.waitpoint_id(21), 'approved', '1', null)$$, :'approved'),
     $$values ('accepted', 'resume_condition_satisfied')$$, 'an approval needs neither the token nor its key');
-select is((ff_tap.core(:'approved')).public_state::text, 'waiting', 'and resumes the execution');
+select is(ff_tap.public_state(ff_tap.core(:'approved'))::text, 'waiting', 'and resumes the execution');
 select is((ff_tap.suspension(:'approved')).resume_trigger, 'signal', 'it is a signal like any other');
 select results_eq(
     format('select s.signal_name, s.source_type from flowfabric.ff_observe_signals(%L, 0) as s', :'approved'),

@@ -73,7 +73,7 @@ select is(
     to_jsonb(ff_tap.core(:'execution')),
     (select b.core from before as b) || '{
         "lifecycle_phase": "runnable", "eligibility_state": "eligible_now", "blocking_reason": "waiting_for_worker",
-        "blocking_detail": null, "public_state": "waiting", "current_suspension_id": null,
+        "blocking_detail": null, "current_suspension_id": null,
         "current_waitpoint_id": null, "last_transition_at_ms": 3000, "last_mutation_at_ms": 3000}',
     'epoch, attempt, priority and creation time stay');
 select is(
@@ -293,7 +293,7 @@ select is(
 select ff_tap.freeze_time(25000);
 select is(
     (select p.processed from flowfabric.ff_promote_due() as p), 1, 'then it is promoted');
-select is((ff_tap.core(:'delayed')).public_state::text, 'waiting', 'and can be claimed');
+select is(ff_tap.public_state(ff_tap.core(:'delayed'))::text, 'waiting', 'and can be claimed');
 
 -- The whole cycle
 select flowfabric.ff_issue_claim_grant(:'delayed', 'pool', 'pool-1', 'default');
@@ -347,7 +347,7 @@ select is(
     '{"code": "invalid_input", "field": "signal_name", "reason": "reserved_signal_name",
       "value": "__operator_only__"}', 'a signal cannot pretend to be an operator');
 select is(ff_tap.deliver('operator_only', 111), 'no_op', 'nor satisfy what waits for one');
-select is((ff_tap.core(:'operator')).public_state::text, 'suspended', 'so the execution stays suspended');
+select is(ff_tap.public_state(ff_tap.core(:'operator'))::text, 'suspended', 'so the execution stays suspended');
 
 -- Grace of the keys: A, B and C, each to its own deadline
 \set graced '{fp:86}:00000000-0000-4000-8000-00000000000c'

@@ -60,7 +60,7 @@ select is(
     to_jsonb(ff_tap.core(b.execution)),
     p.core || jsonb_build_object(
         'lifecycle_phase', 'terminal', 'blocking_reason', 'none', 'blocking_detail', null,
-        'terminal_outcome', b.outcome, 'attempt_state', 'attempt_terminal', 'public_state', b.outcome,
+        'terminal_outcome', b.outcome, 'attempt_state', 'attempt_terminal',
         'terminal_at_ms', 2000, 'purge_after_ms', 2500, 'deadline_at_ms', null, 'current_suspension_id', null,
         'current_waitpoint_id', null, 'last_transition_at_ms', 2000, 'last_mutation_at_ms', 2000),
     format('%s: the timers are gone, epoch and attempt are kept, retention runs', b.behavior))
@@ -134,7 +134,7 @@ select is(
     to_jsonb(ff_tap.core(:'resuming')),
     (select p.core from paused as p) || '{
         "lifecycle_phase": "runnable", "eligibility_state": "eligible_now", "blocking_reason": "waiting_for_worker",
-        "blocking_detail": null, "public_state": "waiting", "current_suspension_id": null,
+        "blocking_detail": null, "current_suspension_id": null,
         "current_waitpoint_id": null, "last_transition_at_ms": 3000, "last_mutation_at_ms": 3000}',
     'at once: the delay of the suspension belongs to signals; epoch and attempt stay');
 select is(ff_tap.attempt(:'resuming'), (select p.attempt from paused as p), 'the attempt stays paused');

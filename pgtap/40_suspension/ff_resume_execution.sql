@@ -23,7 +23,7 @@ select is(
     to_jsonb(ff_tap.core(:'execution')),
     (select b.core from before as b) || '{
         "lifecycle_phase": "runnable", "eligibility_state": "eligible_now", "blocking_reason": "waiting_for_worker",
-        "blocking_detail": null, "public_state": "waiting", "current_suspension_id": null,
+        "blocking_detail": null, "current_suspension_id": null,
         "current_waitpoint_id": null, "last_transition_at_ms": 2000, "last_mutation_at_ms": 2000}',
     'the delay of the suspension belongs to signals');
 select is(ff_tap.attempt(:'execution'), (select b.attempt from before as b), 'the attempt stays paused');

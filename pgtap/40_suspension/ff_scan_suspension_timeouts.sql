@@ -23,15 +23,15 @@ select ff_tap.freeze_time(1999);
 select results_eq('execute scan(50)', 'values (0, 0, 0, false)', 'before its time nothing is due');
 select ff_tap.freeze_time(2000);
 select results_eq('execute scan(50)', 'values (1, 0, 0, false)', 'at its instant a timeout is due');
-select is((ff_tap.core(:'second')).public_state::text, 'waiting', 'and its behaviour applies');
+select is(ff_tap.public_state(ff_tap.core(:'second'))::text, 'waiting', 'and its behaviour applies');
 select ff_tap.freeze_time(3000);
 select results_eq('execute scan(1)', 'values (1, 0, 0, true)', 'a full batch says that there may be more');
 select is((ff_tap.core(:'third')).blocking_reason::text, 'paused_by_operator', 'the longest overdue comes first');
-select is((ff_tap.core(:'first')).public_state::text, 'suspended', 'the others wait for the next batch');
+select is(ff_tap.public_state(ff_tap.core(:'first'))::text, 'suspended', 'the others wait for the next batch');
 select results_eq('execute scan(50)', 'values (1, 0, 0, false)', 'which takes them');
 select is(ff_tap.completions(:'first'), array['cancelled'], 'an end goes through the terminal hook');
 select results_eq('execute scan(50)', 'values (0, 0, 0, false)', 'a second run finds nothing, also no escalated one');
-select is((ff_tap.core(:'never')).public_state::text, 'suspended', 'what has no timeout is left alone');
+select is(ff_tap.public_state(ff_tap.core(:'never'))::text, 'suspended', 'what has no timeout is left alone');
 
 -- One partition
 \set here '{fp:86}:00000000-0000-4000-8000-000000000005'
@@ -41,7 +41,7 @@ select ff_tap.paused_execution(:'there', p_first_waitpoint => 6, p_timeout_at_ms
 select is(
     (select s.processed from flowfabric.ff_scan_suspension_timeouts(50, 87::smallint) as s), 1,
     'a scan can be of one partition');
-select is((ff_tap.core(:'here')).public_state::text, 'suspended', 'and then leaves the others alone');
+select is(ff_tap.public_state(ff_tap.core(:'here'))::text, 'suspended', 'and then leaves the others alone');
 
 -- One item that fails
 \set broken '{fp:86}:00000000-0000-4000-8000-000000000007'
@@ -61,7 +61,7 @@ select is(
     jsonb_build_object(
         'scanner', 'suspension_timeout', 'item_key', :'broken', 'failures', 1, 'skip_until_ms', null,
         'last_failed_at_ms', 3000), 'the failure is recorded');
-select is((ff_tap.core(:'broken')).public_state::text, 'suspended', 'and nothing of it is left');
+select is(ff_tap.public_state(ff_tap.core(:'broken'))::text, 'suspended', 'and nothing of it is left');
 select flowfabric.ff_scan_suspension_timeouts();
 select flowfabric.ff_scan_suspension_timeouts();
 select results_eq('execute scan(50)', 'values (0, 0, 0, false)', 'after the third failure in a row the item rests');

@@ -40,7 +40,7 @@ select is(
     (select b.core from before as b) || jsonb_build_object(
         'lifecycle_phase', 'suspended', 'ownership_state', 'unowned', 'blocking_reason', 'waiting_for_approval',
         'blocking_detail', 'suspended: waitpoint ' || ff_tap.waitpoint_id()::text || ' awaiting waiting_for_approval',
-        'attempt_state', 'attempt_interrupted', 'public_state', 'suspended', 'current_lease_id', null,
+        'attempt_state', 'attempt_interrupted', 'current_lease_id', null,
         'current_worker_id', null, 'current_worker_instance_id', null, 'lease_acquired_at_ms', null,
         'lease_expires_at_ms', null, 'lease_last_renewed_at_ms', null, 'attempt_timeout_at_ms', null,
         'open_reservation_count', 0, 'current_suspension_id', ff_tap.suspension_id(),

@@ -131,7 +131,7 @@ select ff_tap.execution(ff_tap.m(31), p_delay_until_ms => 9000);
 select flowfabric.ff_add_execution_to_flow(ff_tap.flow_id(), ff_tap.m(31));
 select ff_tap.connect('{11}', 31);
 select is(
-    (select row(e.public_state, e.delay_until_ms) from ff_tap.core(ff_tap.m(31)) as e),
+    (select row(ff_tap.public_state(e), e.delay_until_ms) from ff_tap.core(ff_tap.m(31)) as e),
     row('waiting_children'::flowfabric.ff_public_state, 9000::bigint),
     'a child that is delayed waits, and keeps its delay');
 

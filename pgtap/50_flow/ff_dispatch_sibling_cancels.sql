@@ -16,7 +16,7 @@ select ff_tap.connect('{7}', 52);
 select ff_tap.claim(9);
 select ff_tap.finish(25);
 select is(
-    (select count(*) from flowfabric.ff_exec_core as e where e.public_state = 'cancelled'), 0::bigint,
+    (select count(*) from flowfabric.ff_exec_core as e where ff_tap.public_state(e) = 'cancelled'), 0::bigint,
     'forty-nine siblings are too many for a call that may cancel forty-eight: it cancels none');
 select is(ff_tap.states(51), 'waiting', 'the child starts all the same');
 select ff_tap.freeze_time(2000);

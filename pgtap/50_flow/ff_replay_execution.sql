@@ -498,7 +498,7 @@ select ff_tap.edge_group(163, 'impossible');
 select flowfabric.ff_replay_execution(ff_tap.id(163));
 select is(ff_tap.payload(163), 'result of 151/text', 'also before it is whole');
 select is(
-    (ff_tap.core(ff_tap.id(163))).public_state, 'waiting_children', 'while its child goes on waiting');
+    ff_tap.public_state(ff_tap.core(ff_tap.id(163))), 'waiting_children', 'while its child goes on waiting');
 
 -- An upstream that retention has removed
 select ff_tap.skipped_member(171);

@@ -153,7 +153,7 @@ create function ff_tap.states(variadic p_numbers integer[])
 returns text
 language sql stable
 as $$
-    select string_agg(coalesce((ff_tap.core(ff_tap.m(n.number))).public_state::text, 'missing'), ' ' order by n.place)
+    select string_agg(coalesce(ff_tap.public_state(ff_tap.core(ff_tap.m(n.number)))::text, 'missing'), ' ' order by n.place)
     from unnest(p_numbers) with ordinality as n (number, place)
 $$;
 

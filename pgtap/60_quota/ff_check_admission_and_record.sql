@@ -146,7 +146,7 @@ truncate lease;
 insert into lease select l.* from ff_tap.leased_under('one', 102) as l;
 select flowfabric.ff_fail_execution(l.execution_id, l.lease_id, l.lease_epoch, l.attempt_id, 'broken') from lease as l;
 select is(
-    ff_tap.slot('one', 102) || ' ' || (ff_tap.core(ff_tap.id(102))).public_state::text, 'free delayed',
+    ff_tap.slot('one', 102) || ' ' || ff_tap.public_state(ff_tap.core(ff_tap.id(102)))::text, 'free delayed',
     'a failure with a retry gives it back');
 
 truncate lease;

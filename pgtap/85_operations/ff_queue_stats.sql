@@ -14,12 +14,12 @@ select s.* from flowfabric.ff_queue_stats($1) as s;
 -- What the states of the executions themselves say.
 prepare truth (text) as
 select
-    (count(*) filter (where e.public_state = 'waiting'))::bigint,
-    (count(*) filter (where e.public_state = 'delayed'))::bigint,
-    (count(*) filter (where e.public_state = 'rate_limited'))::bigint,
-    (count(*) filter (where e.public_state = 'waiting_children'))::bigint,
-    (count(*) filter (where e.public_state = 'active'))::bigint,
-    (count(*) filter (where e.public_state = 'suspended'))::bigint
+    (count(*) filter (where ff_tap.public_state(e) = 'waiting'))::bigint,
+    (count(*) filter (where ff_tap.public_state(e) = 'delayed'))::bigint,
+    (count(*) filter (where ff_tap.public_state(e) = 'rate_limited'))::bigint,
+    (count(*) filter (where ff_tap.public_state(e) = 'waiting_children'))::bigint,
+    (count(*) filter (where ff_tap.public_state(e) = 'active'))::bigint,
+    (count(*) filter (where ff_tap.public_state(e) = 'suspended'))::bigint
 from flowfabric.ff_exec_core as e
 where e.lane_id = $1;
 

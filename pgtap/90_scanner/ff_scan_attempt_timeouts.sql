@@ -16,7 +16,7 @@ language sql stable
 as $$
     select coalesce(array_agg(right(e.execution_id::text, 12)::integer order by e.execution_id), '{}')
     from flowfabric.ff_exec_core as e
-    where e.public_state = 'expired'
+    where ff_tap.public_state(e) = 'expired'
 $$;
 
 select ff_tap.id(1) as execution \gset
@@ -150,7 +150,7 @@ select results_eq(
     'select s.* from flowfabric.ff_scan_attempt_timeouts(50, 2::smallint) as s', 'values (1, 0, 0, false)',
     'a scan can be limited to a partition');
 select is(
-    (ff_tap.core('{fp:1}:00000000-0000-4000-8000-000000000031')).public_state, 'active',
+    ff_tap.public_state(ff_tap.core('{fp:1}:00000000-0000-4000-8000-000000000031')), 'active',
     'and leaves the others alone');
 
 -- Refusals

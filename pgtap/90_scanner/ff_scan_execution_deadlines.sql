@@ -16,7 +16,7 @@ language sql stable
 as $$
     select coalesce(array_agg(right(e.execution_id::text, 12)::integer order by e.execution_id), '{}')
     from flowfabric.ff_exec_core as e
-    where e.public_state = 'expired'
+    where ff_tap.public_state(e) = 'expired'
 $$;
 
 -- One execution in every phase, all with the same deadline
@@ -104,7 +104,7 @@ select is(
      where v.outcome <> 'success'),
     array_fill('expired'::text, array[8]), 'each end is an event');
 select is((ff_tap.core(ff_tap.id(4))).deadline_at_ms, null, 'an end clears the deadline');
-select is((ff_tap.core(ff_tap.id(9))).public_state, 'completed', 'what had ended before its deadline stays as it is');
+select is(ff_tap.public_state(ff_tap.core(ff_tap.id(9))), 'completed', 'what had ended before its deadline stays as it is');
 select results_eq('execute scan(50)', 'values (0, 0, 0, false)', 'a repeat finds nothing');
 
 -- Batches
@@ -123,7 +123,7 @@ select results_eq(
     'select s.* from flowfabric.ff_scan_execution_deadlines(50, 2::smallint) as s', 'values (1, 0, 0, false)',
     'a scan can be limited to a partition');
 select is(
-    (ff_tap.core('{fp:1}:00000000-0000-4000-8000-000000000031')).public_state, 'waiting',
+    ff_tap.public_state(ff_tap.core('{fp:1}:00000000-0000-4000-8000-000000000031')), 'waiting',
     'and leaves the others alone');
 
 -- Refusals

@@ -64,6 +64,42 @@ $$;
 comment on function flowfabric._ff_current_attempt_index(flowfabric.ff_exec_core) is
 'Internal: the index of the current attempt, NULL before the first claim.';
 
+-- The one label for users, derived wherever it is shown. Stored beside the state, it would cost every statement that
+-- writes an execution 60 thousand instructions and every row 12 thousand (docs/performance.md). Written so that the
+-- planner inlines it.
+create or replace function flowfabric._ff_public_state(
+    p_phase flowfabric.ff_lifecycle_phase,
+    p_outcome flowfabric.ff_terminal_outcome,
+    p_eligibility flowfabric.ff_eligibility_state
+)
+returns flowfabric.ff_public_state
+language sql immutable parallel safe
+as $$
+    select case p_phase
+        when 'runnable' then
+            case p_eligibility
+                when 'not_eligible_until_time' then 'delayed'::flowfabric.ff_public_state
+                when 'blocked_by_dependencies' then 'waiting_children'
+                when 'blocked_by_budget' then 'rate_limited'
+                when 'blocked_by_quota' then 'rate_limited'
+                else 'waiting'
+            end
+        when 'active' then 'active'
+        when 'suspended' then 'suspended'
+        else
+            case p_outcome
+                when 'success' then 'completed'::flowfabric.ff_public_state
+                when 'failed' then 'failed'
+                when 'cancelled' then 'cancelled'
+                when 'expired' then 'expired'
+                when 'skipped' then 'skipped'
+            end
+    end
+$$;
+comment on function flowfabric._ff_public_state(
+    flowfabric.ff_lifecycle_phase, flowfabric.ff_terminal_outcome, flowfabric.ff_eligibility_state) is
+'Internal: the one label for users, from the state of an execution; NULL without one.';
+
 -- The fence
 
 create or replace function flowfabric._ff_not_active_detail(p_exec flowfabric.ff_exec_core)

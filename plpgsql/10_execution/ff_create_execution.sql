@@ -238,7 +238,8 @@ as $$
 declare
     v_state flowfabric.ff_public_state;
 begin
-    select e.public_state into v_state
+    select flowfabric._ff_public_state(e.lifecycle_phase, e.terminal_outcome, e.eligibility_state)
+    into v_state
     from flowfabric.ff_exec_core as e
     where e.partition_key = p_key.partition_key and e.execution_id = p_key.execution_id;
     return row(

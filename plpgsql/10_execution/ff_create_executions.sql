@@ -601,7 +601,7 @@ begin
         case when i.outcome = 'refused' then i.detail end,
         case
             when i.outcome = 'duplicate' then (
-                select e.public_state
+                select flowfabric._ff_public_state(e.lifecycle_phase, e.terminal_outcome, e.eligibility_state)
                 from flowfabric.ff_exec_core as e
                 where e.partition_key = i.partition_key and e.execution_id = i.execution_id)
             when i.outcome = 'created' then

@@ -23,6 +23,7 @@ declare
     v_key flowfabric.ff_execution_key := flowfabric._ff_parse_execution_id(p_execution_id, c_fn);
     v_reason text := coalesce(nullif(p_expire_reason, ''), 'attempt_timeout');
     v_exec flowfabric.ff_exec_core;
+    v_public_state flowfabric.ff_public_state;
     v_now_ms bigint;
 begin
     begin
@@ -32,11 +33,13 @@ begin
         return row('not_found_cleaned', null, null)::flowfabric.ff_expiry;
     end;
     v_now_ms := flowfabric.ff_now_ms();
+    v_public_state := flowfabric._ff_public_state(
+        v_exec.lifecycle_phase, v_exec.terminal_outcome, v_exec.eligibility_state);
     if v_exec.lifecycle_phase = 'terminal' then
-        return row('already_terminal', null, v_exec.public_state)::flowfabric.ff_expiry;
+        return row('already_terminal', null, v_public_state)::flowfabric.ff_expiry;
     end if;
     if p_require_due and not flowfabric._ff_is_due(v_exec, v_reason, v_now_ms) then
-        return row('not_due', null, v_exec.public_state)::flowfabric.ff_expiry;
+        return row('not_due', null, v_public_state)::flowfabric.ff_expiry;
     end if;
 
     perform flowfabric._ff_expire(v_exec, v_reason, v_now_ms);

@@ -34,7 +34,10 @@ begin
         when v_exec.delay_until_ms > v_now_ms then 'not_yet_due'
     end;
     if v_refusal is not null then
-        return row(v_refusal, v_exec.public_state)::flowfabric.ff_state_outcome;
+        return row(
+            v_refusal,
+            flowfabric._ff_public_state(v_exec.lifecycle_phase, v_exec.terminal_outcome, v_exec.eligibility_state)
+        )::flowfabric.ff_state_outcome;
     end if;
     perform flowfabric._ff_become_eligible(v_exec, v_exec.attempt_state, null, v_now_ms);
     return row('promoted', 'waiting')::flowfabric.ff_state_outcome;

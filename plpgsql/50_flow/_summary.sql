@@ -25,18 +25,22 @@ as $$
     from (
         select
             count(*) as total,
-            (count(*) filter (where e.public_state = 'completed'))::integer as completed,
-            (count(*) filter (where e.public_state = 'failed'))::integer as failed,
-            (count(*) filter (where e.public_state = 'cancelled'))::integer as cancelled,
-            (count(*) filter (where e.public_state = 'expired'))::integer as expired,
-            (count(*) filter (where e.public_state = 'skipped'))::integer as skipped,
-            (count(*) filter (where e.public_state = 'active'))::integer as active,
-            (count(*) filter (where e.public_state = 'suspended'))::integer as suspended,
-            (count(*) filter (where e.public_state = 'waiting'))::integer as waiting,
-            (count(*) filter (where e.public_state = 'delayed'))::integer as delayed,
-            (count(*) filter (where e.public_state = 'rate_limited'))::integer as rate_limited,
-            (count(*) filter (where e.public_state = 'waiting_children'))::integer as waiting_children
+            (count(*) filter (where s.public_state = 'completed'))::integer as completed,
+            (count(*) filter (where s.public_state = 'failed'))::integer as failed,
+            (count(*) filter (where s.public_state = 'cancelled'))::integer as cancelled,
+            (count(*) filter (where s.public_state = 'expired'))::integer as expired,
+            (count(*) filter (where s.public_state = 'skipped'))::integer as skipped,
+            (count(*) filter (where s.public_state = 'active'))::integer as active,
+            (count(*) filter (where s.public_state = 'suspended'))::integer as suspended,
+            (count(*) filter (where s.public_state = 'waiting'))::integer as waiting,
+            (count(*) filter (where s.public_state = 'delayed'))::integer as delayed,
+            (count(*) filter (where s.public_state = 'rate_limited'))::integer as rate_limited,
+            (count(*) filter (where s.public_state = 'waiting_children'))::integer as waiting_children
         from flowfabric.ff_exec_core as e
+        cross join lateral (
+            select flowfabric._ff_public_state(e.lifecycle_phase, e.terminal_outcome, e.eligibility_state)
+                as public_state
+        ) as s
         where e.partition_key = p_partition_key and e.flow_id = p_flow_id
     ) as c
     cross join lateral (

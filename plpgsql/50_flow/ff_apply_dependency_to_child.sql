@@ -125,7 +125,9 @@ returns flowfabric.ff_applied_edge
 language sql stable
 as $$
     select row(
-        p_outcome, flowfabric._ff_unsatisfied_count(p_edge), g.group_state, e.public_state)::flowfabric.ff_applied_edge
+        p_outcome, flowfabric._ff_unsatisfied_count(p_edge), g.group_state,
+        flowfabric._ff_public_state(e.lifecycle_phase, e.terminal_outcome, e.eligibility_state)
+    )::flowfabric.ff_applied_edge
     from flowfabric.ff_edge_group as g
     left join flowfabric.ff_exec_core as e
         on e.partition_key = g.partition_key and e.execution_id = g.downstream_eid

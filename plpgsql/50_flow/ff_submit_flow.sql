@@ -64,7 +64,9 @@ begin
         from flowfabric.ff_flow_core as f
         cross join unnest(v_members) as m
         left join lateral (
-            select x.public_state
+            select
+                flowfabric._ff_public_state(
+                    x.lifecycle_phase, x.terminal_outcome, x.eligibility_state) as public_state
             from flowfabric.ff_exec_core as x
             where x.partition_key = v_partition_key and x.execution_id = m.execution_id and x.flow_id = v_flow_id
             offset 0
@@ -90,7 +92,8 @@ begin
         flowfabric.ff_format_execution_id(v_partition_key, m.execution_id), e.public_state
     from unnest(v_members) as m
     cross join lateral (
-        select x.public_state
+        select flowfabric._ff_public_state(x.lifecycle_phase, x.terminal_outcome, x.eligibility_state)
+            as public_state
         from flowfabric.ff_exec_core as x
         where x.partition_key = v_partition_key and x.execution_id = m.execution_id
         offset 0

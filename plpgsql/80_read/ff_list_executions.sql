@@ -57,9 +57,13 @@ begin
     return query
     with page as materialized (
         select
-            e.partition_key, e.execution_id, e.namespace, e.lane_id, e.execution_kind, e.public_state, e.priority,
+            e.partition_key, e.execution_id, e.namespace, e.lane_id, e.execution_kind, s.public_state, e.priority,
             e.created_at_ms, e.flow_id
         from flowfabric.ff_exec_core as e
+        cross join lateral (
+            select flowfabric._ff_public_state(e.lifecycle_phase, e.terminal_outcome, e.eligibility_state)
+                as public_state
+        ) as s
         where (v_after.execution_id is null
             or (e.partition_key, e.execution_id) > (v_after.partition_key, v_after.execution_id))
             and (p_partition_key is null or e.partition_key = p_partition_key)
@@ -67,7 +71,7 @@ begin
                 e.flow_id = p_flow_id and e.partition_key = flowfabric.ff_flow_partition(p_flow_id)))
             and (p_namespace is null or e.namespace = p_namespace)
             and (p_lane_id is null or e.lane_id = p_lane_id)
-            and (v_state is null or e.public_state = v_state)
+            and (v_state is null or s.public_state = v_state)
             and (v_phase is null or e.lifecycle_phase = v_phase)
             and (p_tag_key is null or exists (
                 select from flowfabric.ff_exec_payload as p

@@ -17,7 +17,9 @@ begin
     select
         flowfabric.ff_format_execution_id(e.partition_key, e.execution_id), e.namespace, e.lane_id, e.priority,
         e.execution_kind, e.lifecycle_phase, e.ownership_state, e.eligibility_state, e.blocking_reason,
-        e.terminal_outcome, e.attempt_state, e.public_state, e.created_at_ms, e.started_at_ms, e.terminal_at_ms,
+        e.terminal_outcome, e.attempt_state,
+        flowfabric._ff_public_state(e.lifecycle_phase, e.terminal_outcome, e.eligibility_state),
+        e.created_at_ms, e.started_at_ms, e.terminal_at_ms,
         nullif(e.total_attempt_count, 0) - 1, e.flow_id, e.blocking_detail, e.total_attempt_count, e.retry_count,
         e.replay_count, e.lease_reclaim_count, n.failure_reason, n.cancellation_reason, n.cancelled_by
     from flowfabric.ff_exec_core as e

@@ -14,7 +14,8 @@ declare
     v_key flowfabric.ff_execution_key := flowfabric._ff_parse_execution_id(p_execution_id, 'ff_read_execution_state');
     v_state flowfabric.ff_public_state;
 begin
-    select e.public_state into v_state
+    select flowfabric._ff_public_state(e.lifecycle_phase, e.terminal_outcome, e.eligibility_state)
+    into v_state
     from flowfabric.ff_exec_core as e
     where e.partition_key = v_key.partition_key and e.execution_id = v_key.execution_id;
     return v_state::text;

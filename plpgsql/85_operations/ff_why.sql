@@ -71,7 +71,8 @@ begin
         v_why := flowfabric._ff_explain_admission(v_exec, p_now_ms);
     end if;
     v_why.execution_id := flowfabric.ff_format_execution_id(p_key.partition_key, p_key.execution_id);
-    v_why.public_state := v_exec.public_state;
+    v_why.public_state := flowfabric._ff_public_state(
+        v_exec.lifecycle_phase, v_exec.terminal_outcome, v_exec.eligibility_state);
     v_why.since_ms := coalesce(v_why.since_ms, v_exec.last_transition_at_ms);
     return v_why;
 end;
@@ -307,7 +308,8 @@ begin
                     'edge_id', d.edge_id,
                     'upstream_execution_id',
                     flowfabric.ff_format_execution_id(p_exec.partition_key, d.upstream_eid),
-                    'upstream_public_state', e.public_state)
+                    'upstream_public_state',
+                    flowfabric._ff_public_state(e.lifecycle_phase, e.terminal_outcome, e.eligibility_state))
                 order by d.edge_id)
             filter (where d.position <= 20),
             '[]'),

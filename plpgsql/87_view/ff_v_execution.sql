@@ -2,7 +2,8 @@
 --
 -- Views for people run with the rights of their owner and are barriers: a condition that might tell something about a
 -- row is evaluated after the view has decided to show it. They call nothing but functions that every role may call,
--- because those are checked against the reader. None shows a payload, a result, a token, a key or a policy. Columns
+-- because those are checked against the reader: so the public state is spelled out here, which a test holds equal to
+-- _ff_public_state. None shows a payload, a result, a token, a key or a policy. Columns
 -- stand in the order in which people read them.
 create or replace view flowfabric.ff_v_execution
 with (security_barrier = true)
@@ -12,7 +13,26 @@ select -- noqa: ST06
     e.namespace,
     e.lane_id as lane,
     e.execution_kind as kind,
-    e.public_state as state,
+    case e.lifecycle_phase
+        when 'runnable' then
+            case e.eligibility_state
+                when 'not_eligible_until_time' then 'delayed'::flowfabric.ff_public_state
+                when 'blocked_by_dependencies' then 'waiting_children'
+                when 'blocked_by_budget' then 'rate_limited'
+                when 'blocked_by_quota' then 'rate_limited'
+                else 'waiting'
+            end
+        when 'active' then 'active'
+        when 'suspended' then 'suspended'
+        else
+            case e.terminal_outcome
+                when 'success' then 'completed'::flowfabric.ff_public_state
+                when 'failed' then 'failed'
+                when 'cancelled' then 'cancelled'
+                when 'expired' then 'expired'
+                when 'skipped' then 'skipped'
+            end
+    end as state,
     e.lifecycle_phase as phase,
     nullif(e.blocking_reason, 'none') as why,
     e.priority,

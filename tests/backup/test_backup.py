@@ -120,8 +120,7 @@ def test_a_dump_in_the_middle_of_work_can_be_worked_on(
             in_dump = column(restored, "select execution_id from effect")
             completed = column(
                 restored,
-                "select flowfabric.ff_format_execution_id(partition_key, execution_id)"
-                " from flowfabric.ff_exec_core where public_state = 'completed'",
+                "select execution_id from flowfabric.ff_v_execution where state = 'completed'",
             )
             assert sorted(in_dump) == sorted(completed)
             assert 0 < len(column(restored, "select 1 from consumed")) < EXECUTIONS

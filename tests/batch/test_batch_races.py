@@ -51,8 +51,8 @@ def is_free(connection: Connection, lock: str, key: object) -> bool:
 
 
 def states(connection: Connection) -> Counter[str]:
-    found = rows(connection, "select e.public_state::text from flowfabric.ff_exec_core as e")
-    return Counter(row["public_state"] for row in found)
+    found = rows(connection, "select e.state::text from flowfabric.ff_v_execution as e")
+    return Counter(row["state"] for row in found)
 
 
 def retry_once(connection: Connection, leases: Sequence[Lease]) -> list[Row]:

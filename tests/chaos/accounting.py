@@ -40,8 +40,7 @@ def assert_all_accounted_for(dsn: str, work: Work) -> None:
 def _assert_ended(db: Connection, work: Work) -> None:
     states: dict[str, str] = dict(
         db.execute(
-            "select flowfabric.ff_format_execution_id(partition_key, execution_id), public_state::text"
-            " from flowfabric.ff_exec_core"
+            "select execution_id, state::text from flowfabric.ff_v_execution"
         ).fetchall()
     )
     assert states.keys() == work.kinds.keys()

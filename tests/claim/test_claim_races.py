@@ -268,7 +268,7 @@ def test_a_claim_that_waited_for_a_quota_sees_what_was_admitted_meanwhile(
     waiting = start_and_block(db, follower, claiming(follower), leader)
     leader.commit()
     assert names(waiting.result()) == ["free"]
-    assert value(db, "select count(*) from flowfabric.ff_exec_core where public_state = 'rate_limited'") == 1
+    assert value(db, "select count(*) from flowfabric.ff_v_execution where state = 'rate_limited'") == 1
 
 
 def test_a_quota_that_is_busy_behind_the_first_page_is_not_waited_for(
@@ -331,7 +331,7 @@ def test_sixteen_workers_claim_every_execution_exactly_once(connect: Connect, db
     assert len(crowd.claimed) == count
     assert set(crowd.claimed.values()) == {1}
     assert value(db, "select count(*) from flowfabric.ff_attempt") == count
-    assert value(db, "select count(*) from flowfabric.ff_exec_core where public_state = 'completed'") == count
+    assert value(db, "select count(*) from flowfabric.ff_v_execution where state = 'completed'") == count
 
 
 def test_under_sixteen_workers_caps_and_rates_are_exact_and_every_slot_comes_back(

@@ -47,7 +47,7 @@ def test_a_killed_worker_leaves_no_charge_and_another_one_charges_once(
 
     flowfabric.advance(3_000)
     survivor = start(*WORKER, "exactly_once:worker", PACE_S="0")
-    ended = "select count(*) from flowfabric.ff_exec_core where public_state = 'completed'"
+    ended = "select count(*) from flowfabric.ff_v_execution where state = 'completed'"
     wait_until(lambda: query(ended) == [(10,)], "all charges were done")
     survivor.terminate()
     output_of(survivor)
@@ -93,7 +93,7 @@ def test_three_of_five_models_are_enough_as_long_as_there_are_tokens(run: Run, q
     tokens = "select current_value from flowfabric.ff_budget_usage where dimension = 'tokens'"
     ((used,),) = query(tokens)
     assert 60 <= used <= 100
-    states = "select public_state::text from flowfabric.ff_exec_core where execution_kind = 'ask'"
+    states = "select state::text from flowfabric.ff_v_execution where kind = 'ask'"
     assert {state for (state,) in query(states)} <= {"completed", "cancelled", "failed"}
 
 
@@ -141,7 +141,7 @@ def test_a_django_application_commits_model_and_work_together(start: Start, run:
     assert query("select count(*) from flowfabric.ff_exec_core") == [(1,)]
 
     worker = start(*WORKER, "django_app:worker")
-    completed = "select from flowfabric.ff_exec_core where public_state = 'completed'"
+    completed = "select from flowfabric.ff_v_execution where state = 'completed'"
     wait_until(lambda: query(completed) != [], "the subscriber was welcomed")
     worker.terminate()
     assert "WARNING" not in output_of(worker)

@@ -26,7 +26,7 @@ def texts(connection: Connection, statement: str) -> list[str]:
 
 
 def state(connection: Connection) -> str:
-    (public_state,) = texts(connection, "select e.public_state::text from flowfabric.ff_exec_core as e")
+    (public_state,) = texts(connection, "select e.state::text from flowfabric.ff_v_execution as e")
     return public_state
 
 

@@ -307,6 +307,35 @@ def test_the_public_state_follows_from_the_state(rules: Connection) -> None:
     assert [public_state for (public_state,) in derived] == [state[6] for state in LEGAL_STATES]
 
 
+def test_the_view_for_people_derives_the_same_public_state(db: Connection) -> None:
+    """In every combination, the impossible ones too, which the table's constraint would refuse."""
+    db.execute(
+        """
+        alter table flowfabric.ff_exec_core drop constraint ff_exec_core_state_is_legal;
+        insert into flowfabric.ff_exec_core (
+            partition_key, execution_id, namespace, lane_id, execution_kind, lifecycle_phase, ownership_state,
+            eligibility_state, blocking_reason, terminal_outcome, attempt_state, created_at_ms,
+            last_transition_at_ms, last_mutation_at_ms)
+        select
+            0, gen_random_uuid(), 'default', 'default', 'test', phase, 'unowned', eligibility, 'none', outcome,
+            'none', 0, 0, 0
+        from unnest(enum_range(null::flowfabric.ff_lifecycle_phase)) as phase,
+            unnest(enum_range(null::flowfabric.ff_terminal_outcome)) as outcome,
+            unnest(enum_range(null::flowfabric.ff_eligibility_state)) as eligibility
+        """
+    )
+    agreement = db.execute(
+        """
+        select count(*), bool_and(v.state is not distinct from flowfabric._ff_public_state(
+            e.lifecycle_phase, e.terminal_outcome, e.eligibility_state))
+        from flowfabric.ff_v_execution as v
+        join flowfabric.ff_exec_core as e
+            on flowfabric.ff_format_execution_id(e.partition_key, e.execution_id) = v.execution_id
+        """
+    ).fetchone()
+    assert agreement == (4 * 6 * 9, True)
+
+
 def test_the_table_refuses_a_row_that_breaks_a_rule(db: Connection) -> None:
     db.execute("select flowfabric.ff_create_execution('test')")
     with pytest.raises(psycopg.Error) as refused:

@@ -86,9 +86,9 @@ class SubmittedFlow:
         """The public state of every member, by name."""
         rows = connection.execute(
             """
-            select flowfabric.ff_format_execution_id(e.partition_key, e.execution_id), e.public_state::text
-            from flowfabric.ff_exec_core as e
-            where e.partition_key = flowfabric.ff_flow_partition(%(flow)s) and e.flow_id = %(flow)s""",
+            select e.execution_id, e.state::text
+            from flowfabric.ff_v_execution as e
+            where e.flow_id = %(flow)s""",
             {"flow": self.flow_id},
         )
         by_id: dict[str, str] = dict(rows.fetchall())

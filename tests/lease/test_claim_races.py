@@ -23,7 +23,10 @@ Fence = dict[str, Any]
 
 def core(connection: Connection) -> Row:
     with connection.cursor(row_factory=dict_row) as cursor:
-        row = cursor.execute("select e.* from flowfabric.ff_exec_core as e").fetchone()
+        row = cursor.execute(
+            "select e.*, v.state as public_state"
+            " from flowfabric.ff_exec_core as e cross join flowfabric.ff_v_execution as v"
+        ).fetchone()
     assert row is not None
     return row
 

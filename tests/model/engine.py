@@ -137,7 +137,8 @@ _STORED = """
     select
         flowfabric.ff_format_execution_id(e.partition_key, e.execution_id),
         jsonb_build_object(
-            'core', to_jsonb(e),
+            'core', to_jsonb(e) || jsonb_build_object('public_state', flowfabric._ff_public_state(
+                e.lifecycle_phase, e.terminal_outcome, e.eligibility_state)),
             'required_capabilities', (
                 select to_jsonb(s.tokens) from flowfabric.ff_capability_set as s
                 where s.capability_set_id = e.capability_set_id),

@@ -68,7 +68,7 @@ class Engine:
         return str(self._column("ownership_state", number))
 
     def public_state(self, number: int) -> str:
-        return str(self._column("public_state", number))
+        return str(value(self.db, "select flowfabric.ff_read_execution_state(%s)", [wire_id(number)]))
 
     def _column(self, name: str, number: int) -> Any:
         statement = f"select {name} from flowfabric.ff_exec_core where execution_id = %s"
@@ -339,7 +339,7 @@ def test_two_scanners_share_due_delays(engine: Engine, connect: Connect) -> None
     assert scan(first, "ff_promote_due", limit=20) == result(20, more=True)
     assert scan(second, "ff_promote_due") == result(30, skipped=20)
     first.commit()
-    waiting = "select count(*) from flowfabric.ff_exec_core where public_state = 'waiting'"
+    waiting = "select count(*) from flowfabric.ff_v_execution where state = 'waiting'"
     assert value(engine.db, waiting) == 50
 
 

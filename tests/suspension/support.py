@@ -152,10 +152,7 @@ def buffer(connection: Connection, waitpoint: Waitpoint, name: str = "approved",
 
 
 def public_state(connection: Connection, number: int = 1) -> str:
-    key = execution_id(number).rpartition(":")[2]
-    state = value(
-        connection, "select public_state::text from flowfabric.ff_exec_core where execution_id = %s", [key]
-    )
+    state = value(connection, "select flowfabric.ff_read_execution_state(%s)", [execution_id(number)])
     assert isinstance(state, str)
     return state
 

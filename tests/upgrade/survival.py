@@ -28,6 +28,10 @@ _INSTALLED = {
 _EVENT_STREAMS = ("completion", "lease", "signal", "operator", "worker")
 
 
+#: Columns that were derived from others and are no longer stored.
+_RETIRED = {"ff_exec_core": {"public_state"}}
+
+
 def stored_rows(db: Connection) -> Facts:
     """All rows of all tables that hold data of users."""
     tables = db.execute(
@@ -36,7 +40,7 @@ def stored_rows(db: Connection) -> Facts:
     ).fetchall()
     return {
         table: [
-            row
+            {column: value for column, value in row.items() if column not in _RETIRED.get(table, ())}
             for (row,) in db.execute(
                 sql.SQL("select to_jsonb(t) from {} as t").format(sql.Identifier("flowfabric", table))
             )
