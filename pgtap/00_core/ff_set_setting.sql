@@ -1,7 +1,7 @@
 -- Changing a setting: known names, ranges, and the way back.
 begin;
 \ir ../helpers.sql
-select plan(30);
+select plan(35);
 
 delete from flowfabric.ff_setting where name not like 'test\_clock%';
 prepare set_setting (text, bigint) as select outcome, previous_value from flowfabric.ff_set_setting($1, $2);
@@ -26,6 +26,21 @@ select results_eq(
 select results_eq(
     $$ execute set_setting('max_sync_depth', 50) $$, $$ values ('changed', null::bigint) $$,
     'the default itself can be set, and then stays when the default changes');
+
+-- The copies that the hot path reads
+
+prepare copies as select c.lease_events, c.claim_floor_recheck_ms from flowfabric.ff_partition_config as c;
+select set_eq('copies', 'values (true, 1000::bigint)', 'without values of their own the copies are the defaults');
+execute set_setting('lease_events', 0);
+select set_eq('copies', 'values (false, 1000::bigint)', 'a first value is copied');
+execute set_setting('claim_floor_recheck_ms', 7);
+execute set_setting('claim_floor_recheck_ms', 0);
+select set_eq('copies', 'values (false, 0::bigint)', 'and a second one');
+execute set_setting('lease_events', null);
+select set_eq('copies', 'values (true, 0::bigint)', 'and the way back to the default');
+update flowfabric.ff_setting set value = 9 where name = 'claim_floor_recheck_ms';
+select flowfabric._ff_copy_settings();
+select set_eq('copies', 'values (true, 9::bigint)', 'a load of the functions copies what others wrote meanwhile');
 
 -- Ranges
 

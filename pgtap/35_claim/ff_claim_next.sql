@@ -101,13 +101,13 @@ select results_eq(
     $$ select c.payload, c.tags ->> 'app.part' from flowfabric.ff_claim_next(
         '{default}', 'pool', 'pool-1', p_with_payload => false) as c $$,
     $$ values (null::bytea, 'y') $$, 'without payload only the payload is missing');
-insert into flowfabric.ff_setting (name, value) values ('lease_events', 0);
+select flowfabric.ff_set_setting('lease_events', 0);
 select ff_tap.execution(ff_tap.id(3)), ff_tap.execution(ff_tap.id(4));
 select is(array[ff_tap.claimed(), ff_tap.claimed(p_max => 2)], '{{3},{4}}', 'claims work without lease events');
 select is(
     array[ff_tap.lease_events(ff_tap.id(3)), ff_tap.lease_events(ff_tap.id(4))], '{}',
     'with lease events switched off none is written');
-delete from flowfabric.ff_setting where name = 'lease_events';
+select flowfabric.ff_set_setting('lease_events', null);
 
 -- Order within a lane
 select ff_tap.freeze_time(2000);

@@ -194,7 +194,7 @@ savepoint with_floors;
 delete from flowfabric.ff_lane_floor;
 select is(ff_tap.claimed(p_max => 9), '{12,13}', 'losing the floors changes nothing but the time it takes');
 rollback to with_floors;
-insert into flowfabric.ff_setting (name, value) values ('claim_floor_recheck_ms', 0);
+select flowfabric.ff_set_setting('claim_floor_recheck_ms', 0);
 select ff_tap.floors() as floors \gset
 select is(ff_tap.claimed(), '{12}', 'switched off, floors are not read');
 select is(ff_tap.claimed(p_max => 9), '{13}', 'not by batches either');

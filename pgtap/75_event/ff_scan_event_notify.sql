@@ -18,7 +18,10 @@ select results_eq(
     'select s.* from flowfabric.ff_scan_event_notify() as s', 'values (0, 0, 0, false)',
     'without waiters nothing is sent');
 select is_empty(
-    'select c.channel from flowfabric._ff_channels() as c where flowfabric._ff_default_setting(c.setting) <> 1',
+    'select c.channel
+    from flowfabric._ff_channels() as c
+    join flowfabric._ff_known_settings() as k on k.name = c.setting
+    where k.default_value <> 1',
     'by default every channel is notified at once, and not by the tick');
 
 -- Event streams

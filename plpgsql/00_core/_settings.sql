@@ -36,16 +36,6 @@ $$;
 comment on function flowfabric._ff_known_settings() is
 'Internal: the settings of the engine, their defaults and their largest values; the smallest is always 0.';
 
--- Immutable, so that the planner replaces a call with a constant name by its value: a claim would otherwise read the
--- whole list.
-create or replace function flowfabric._ff_default_setting(p_name text)
-returns bigint
-language sql immutable parallel safe
-as $$
-    select k.default_value from flowfabric._ff_known_settings() as k where k.name = p_name
-$$;
-comment on function flowfabric._ff_default_setting(text) is 'Internal: the value of a setting that nobody has set.';
-
 create or replace function flowfabric._ff_setting_value(p_name text)
 returns bigint
 language plpgsql stable
@@ -61,3 +51,27 @@ begin
 end;
 $$;
 comment on function flowfabric._ff_setting_value(text) is 'Internal: the value of a setting in force.';
+
+-- The settings that create, claim and complete ask for stand in the row of configuration that they read anyway.
+create or replace function flowfabric._ff_copy_settings()
+returns void
+language plpgsql volatile
+as $$
+declare
+    v_lease_events boolean := flowfabric._ff_setting_value('lease_events') <> 0;
+    v_recheck_ms bigint := flowfabric._ff_setting_value('claim_floor_recheck_ms');
+begin
+    update flowfabric.ff_partition_config as c
+    set lease_events = v_lease_events, claim_floor_recheck_ms = v_recheck_ms
+    where (c.lease_events, c.claim_floor_recheck_ms) is distinct from (v_lease_events, v_recheck_ms);
+end;
+$$;
+comment on function flowfabric._ff_copy_settings() is
+'Internal: brings the copies of settings in ff_partition_config in step with ff_setting.';
+
+-- Functions of an earlier release know nothing of the copies.
+do $$
+begin
+    perform flowfabric._ff_copy_settings();
+end;
+$$;

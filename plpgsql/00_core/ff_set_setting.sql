@@ -1,8 +1,8 @@
 -- ff_set_setting: change a setting, or put it back to its default.
 --
 -- Fence:  none.
--- Locks:  the ff_setting row.
--- Writes: the ff_setting row.
+-- Locks:  the ff_setting row; the ff_partition_config row if it has a copy.
+-- Writes: the ff_setting row; its copy in ff_partition_config, for the settings of the hot path.
 -- Raises: invalid_input.
 -- Retry:  safe.
 --
@@ -29,6 +29,7 @@ begin
     if p_value is not null then
         insert into flowfabric.ff_setting as s (name, value) values (p_name, p_value) on conflict do nothing;
         if found then
+            perform flowfabric._ff_copy_settings();
             return row('changed', null)::flowfabric.ff_setting_change;
         end if;
     end if;
@@ -41,6 +42,7 @@ begin
     else
         update flowfabric.ff_setting as s set value = p_value where s.name = p_name;
     end if;
+    perform flowfabric._ff_copy_settings();
     return row('changed', v_previous)::flowfabric.ff_setting_change;
 end;
 $$;

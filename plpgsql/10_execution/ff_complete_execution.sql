@@ -87,7 +87,7 @@ begin
             select from flowfabric.ff_stream_meta as m
             where m.partition_key = v_key.partition_key and m.execution_id = v_key.execution_id
                 and m.attempt_index = v_attempt_index),
-        (select s.value from flowfabric.ff_setting as s where s.name = 'lease_events') is distinct from 0,
+        c.lease_events,
         exists (
             select from flowfabric.ff_waiter as w where w.channel in ('ff_lease_event', 'ff_completion'))
     into v_event_epoch, v_has_stream, v_emits_lease_event, v_has_waiters

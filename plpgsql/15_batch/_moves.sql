@@ -394,7 +394,7 @@ declare
 begin
     select c.event_epoch into v_event_epoch
     from flowfabric.ff_partition_config as c
-    where (select s.value from flowfabric.ff_setting as s where s.name = 'lease_events') is distinct from 0;
+    where c.lease_events;
     if not found then
         return;
     end if;

@@ -586,9 +586,7 @@ as $$
 declare
     c_page_size constant integer := least(200, greatest(20, 2 * p_max));
     c_examination_limit constant integer := greatest(200, 4 * p_max);
-    v_recheck_ms bigint := coalesce(
-        (select x.value from flowfabric.ff_setting as x where x.name = 'claim_floor_recheck_ms'),
-        flowfabric._ff_default_setting('claim_floor_recheck_ms'));
+    v_recheck_ms bigint := (select c.claim_floor_recheck_ms from flowfabric.ff_partition_config as c);
     v_set_ids integer[];
     v_lanes text[] := '{}'::text[];
     v_lane_id text;

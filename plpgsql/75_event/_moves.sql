@@ -70,9 +70,6 @@ returns void
 language plpgsql volatile
 as $$
 begin
-    if flowfabric._ff_setting_value('lease_events') = 0 then
-        return;
-    end if;
     insert into flowfabric.ff_lease_event (
         partition_key, epoch, occurred_at_ms, namespace, instance_tag, execution_id, event_type, lease_id,
         lease_epoch, old_lease_epoch, attempt_index, attempt_id, worker_id, worker_instance_id, reason)
@@ -80,8 +77,11 @@ begin
         p_exec.partition_key, c.event_epoch, p_now_ms, p_exec.namespace, p_exec.instance_tag, p_exec.execution_id,
         p_event_type, p_lease_id, p_lease_epoch, p_old_lease_epoch, p_attempt_index, p_attempt_id, p_worker_id,
         p_worker_instance_id, p_reason
-    from flowfabric.ff_partition_config as c;
-    perform flowfabric._ff_wake('ff_lease_event', '*');
+    from flowfabric.ff_partition_config as c
+    where c.lease_events;
+    if found then
+        perform flowfabric._ff_wake('ff_lease_event', '*');
+    end if;
 end;
 $$;
 comment on function flowfabric._ff_emit_lease(

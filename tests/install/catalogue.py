@@ -75,7 +75,8 @@ _QUERIES: dict[str, LiteralString] = {
         where c.relnamespace = 'flowfabric'::regnamespace
         order by 1""",
     "columns": """
-        select a.attrelid::regclass::text, a.attnum, a.attname, format_type(a.atttypid, a.atttypmod),
+        select a.attrelid::regclass::text, row_number() over (partition by a.attrelid order by a.attnum),
+            a.attname, format_type(a.atttypid, a.atttypmod),
             a.attnotnull, a.attidentity, a.attgenerated, a.attstorage, a.attcollation::regcollation::text,
             pg_get_expr(d.adbin, d.adrelid), col_description(a.attrelid, a.attnum), a.attacl::text
         from pg_attribute as a
