@@ -508,8 +508,7 @@ begin
         from flowfabric.ff_exec_payload as x
         where x.partition_key = c.partition_key and x.execution_id = c.execution_id
         offset 0
-    ) as p
-    order by c.item_number;
+    ) as p;
 
     if v_some_are_resumed then
         update flowfabric.ff_attempt as a
