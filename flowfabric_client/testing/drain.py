@@ -125,8 +125,7 @@ class DrainingRuntime(Runtime):
             self._slots_changed.clear()
             busy = bool(self._jobs)
             moved = await asyncio.to_thread(self._scan)
-            free = self._free_slots()
-            found = free > 0 and await self._look(free)
+            found = self._free_slots() > 0 and await self._look()
             if self._jobs:
                 await wait_for(self._slots_changed, _LOOK_AGAIN_S)
             elif not (busy or found or moved or self._advance()):

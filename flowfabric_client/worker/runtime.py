@@ -10,6 +10,7 @@ import asyncio
 import logging
 import random
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
@@ -31,6 +32,7 @@ from flowfabric_client.errors import (
     ValidationError,
 )
 from flowfabric_client.handle import Handle
+from flowfabric_client.rows import ClaimedExecution
 from flowfabric_client.worker import events
 from flowfabric_client.worker.backoff import LONGEST_S, Backoff
 from flowfabric_client.worker.connections import ConnectionOptions, HandlerConnections
@@ -42,6 +44,7 @@ from flowfabric_client.worker.signals import PermanentError
 _LOGGER = logging.getLogger("flowfabric.worker")
 
 LARGEST_CLAIM = 100
+CLAIMS_AT_ONCE = 2
 THIRD_LOOK_S = 0.1
 LOOP_LAG_WORTH_TELLING_S = 0.5
 
@@ -92,6 +95,8 @@ class Runtime:
         # An execution can be there twice: under a lost lease, if the handler goes on, and under a new one.
         self._newest_jobs: dict[str, Job] = {}
         self._running = 0
+        # Executions that claims under way have asked for.
+        self._asked = 0
         self._waiting_renewal: asyncio.Task[None] | None = None
         self._drain_requested = asyncio.Event()
         # None until the registry was asked whether this worker may work.
@@ -225,7 +230,7 @@ class Runtime:
                 if was_empty and not (is_waiter or is_called):
                     await self._register_as_waiter()
                     is_waiter = True
-                was_empty = not await self._look(1 if is_called else free)
+                was_empty = not (await self._claim(1) if is_called else await self._look())
                 backoff.reset()
             except FlowFabricError as error:
                 if not self._has_claimed and _is_final(error):
@@ -264,7 +269,7 @@ class Runtime:
         # A handler's slot is free when it has ended: the next execution is claimed while the outcome is on
         # its way. But what cannot be reported must not pile up.
         concurrency = self._options.concurrency
-        return max(0, min(concurrency - self._running, 2 * concurrency - len(self._jobs)))
+        return max(0, min(concurrency - self._running, 2 * concurrency - len(self._jobs)) - self._asked)
 
     @property
     def _is_waiter(self) -> bool:
@@ -280,8 +285,18 @@ class Runtime:
         await self._client.wait_for_work(self._options.lanes, self._options.instance_id, wait_ms=wait_ms)
         self._registered_as_waiter_at = now
 
-    async def _look(self, free: int) -> bool:
-        """Claim for the free slots; whether there was anything."""
+    async def _look(self) -> bool:
+        """Take up what is there for the free slots; whether there was anything."""
+        await self._know_server()
+        # First what others have lost: a queue that never runs empty must not keep it waiting.
+        reclaimed = self._is_reclaim_due and await self._reclaim()
+        return await self._claim() or reclaimed
+
+    @property
+    def _is_reclaim_due(self) -> bool:
+        return time.monotonic() - self._reclaimed_at >= self._options.poll_interval_s
+
+    async def _know_server(self) -> None:
         if not self._server_is_known:
             # The server may be another one than before. Data that were restored elsewhere need a new epoch of
             # event cursors before anything is written, or their consumers would miss it.
@@ -290,29 +305,87 @@ class Runtime:
         if self._claim_answer_was_lost:
             await self._hand_back_unknown_leases()
             self._claim_answer_was_lost = False
+
+    async def _claim(self, limit: int | None = None) -> bool:
+        """Claim for the free slots, or for so many of them; whether there was anything."""
+        await self._know_server()
+        free = limit or self._free_slots()
+        if free > LARGEST_CLAIM:
+            return await self._claim_in_batches()
+        if free == 0:
+            return False
+        claims = await self._claim_some(free)
+        await self._accept(claims)
+        return bool(claims)
+
+    async def _claim_in_batches(self) -> bool:
+        """Claim for many slots as long as whole batches come; whether there was anything.
+
+        The next call is under way while the answer of the last one is dealt with, so that neither the database
+        nor this process waits for the other.
+        """
+        calls: deque[asyncio.Task[list[ClaimedExecution]]] = deque()
+        claims: list[ClaimedExecution] = []
+        found, more_waits = False, True
+        error: FlowFabricError | None = None
+        try:
+            while True:
+                while more_waits and len(calls) < CLAIMS_AT_ONCE and self._free_slots() >= LARGEST_CLAIM:
+                    self._asked += LARGEST_CLAIM
+                    calls.append(asyncio.create_task(self._claim_some(LARGEST_CLAIM)))
+                    # It is sent before this thread is busy with what has come.
+                    await asyncio.sleep(0)
+                self._asked -= len(claims)
+                await self._accept(claims)
+                if not calls:
+                    break
+                try:
+                    claims = await calls[0]
+                except FlowFabricError as failure:
+                    # Another call may have an answer yet, which must not be taken for lost.
+                    error = error or failure
+                    claims = []
+                calls.popleft()
+                self._asked -= LARGEST_CLAIM - len(claims)
+                found = found or bool(claims)
+                more_waits = (
+                    more_waits
+                    and len(claims) == LARGEST_CLAIM
+                    and not self._draining
+                    and not self._is_reclaim_due
+                )
+        finally:
+            for call in calls:
+                call.cancel()
+            self._asked = 0
+        if error is not None:
+            raise error
+        return found
+
+    async def _claim_some(self, limit: int) -> list[ClaimedExecution]:
         options = self._options
-        claimed = await self._client.claim_next(
+        claims = await self._client.claim_next(
             options.lanes,
             options.worker_id,
             options.instance_id,
             capabilities=options.capabilities,
-            max=min(free, LARGEST_CLAIM),
+            max=limit,
             lease_ttl_ms=options.lease_ttl_ms,
             namespace=options.namespace,
         )
         self._has_claimed = True
-        await self._accept(claimed)
-        free -= len(claimed)
-        now = time.monotonic()
-        if free <= 0 or self._draining or now - self._reclaimed_at < options.poll_interval_s:
-            return bool(claimed)
-        self._reclaimed_at = now
+        return claims
+
+    async def _reclaim(self) -> bool:
+        """Take over what others have lost; whether there was anything."""
+        self._reclaimed_at = time.monotonic()
+        options = self._options
         reclaimed = await self._client.reclaim_next(
             options.lanes,
             options.worker_id,
             options.instance_id,
             capabilities=options.capabilities,
-            max=min(free, LARGEST_CLAIM),
+            max=min(self._free_slots(), LARGEST_CLAIM),
             lease_ttl_ms=options.lease_ttl_ms,
             namespace=options.namespace,
         )
@@ -320,7 +393,7 @@ class Runtime:
         for row in reclaimed:
             if row.lease_id is None:
                 self._emit(events.ReclaimsUsedUp(row.execution_id, row.execution_kind))
-        return bool(claimed or reclaimed)
+        return bool(reclaimed)
 
     async def _accept(self, claims: Sequence[Claim]) -> None:
         loop = asyncio.get_running_loop()

@@ -114,6 +114,81 @@ def test_outcomes_that_arrive_during_a_report_go_out_together(
     assert len(sizes) <= 3
 
 
+def test_two_claims_at_once_give_no_more_than_there_are_slots(
+    database: str, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = AsyncClient.claim_next
+    at_once = most_claims_at_once = 0
+
+    async def counted(self: AsyncClient, *arguments: Any, **named: Any) -> Any:
+        nonlocal at_once, most_claims_at_once
+        at_once += 1
+        most_claims_at_once = max(most_claims_at_once, at_once)
+        try:
+            return await claim(self, *arguments, **named)
+        finally:
+            at_once -= 1
+
+    monkeypatch.setattr(AsyncClient, "claim_next", counted)
+    worker = Worker(database, concurrency=350, **FAST)
+    handlers = most_handlers = 0
+
+    @worker.handler("many")
+    async def many(_ctx: Context) -> None:
+        nonlocal handlers, most_handlers
+        handlers += 1
+        most_handlers = max(most_handlers, handlers)
+        await asyncio.sleep(0.02)
+        handlers -= 1
+
+    client.create_executions(["many"] * 1000)
+    client.create_executions(["many"] * 1000)
+    with running(worker) as run:
+        run.wait_for(events.Completed, 2000)
+    assert most_claims_at_once == 2
+    assert 200 < most_handlers <= 350
+
+
+def test_of_two_claims_at_once_one_may_fail(
+    database: str, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one's answer is accepted; only what the lost answer had is handed back and done again."""
+    answers = lose_the_first_answer(monkeypatch, AsyncClient, "claim_next")
+    worker = Worker(database, concurrency=350, **FAST)
+
+    @worker.handler("many")
+    async def many(ctx: Context) -> None:
+        await asyncio.sleep(0)
+
+    client.create_executions(["many"] * 250)
+    with running(worker) as run:
+        run.wait_for(events.Completed, 250)
+        assert [trouble.activity for trouble in run.all(events.Trouble)] == ["claiming"]
+    lost, kept = ({row.execution_id for row in answer} for answer in answers[:2])
+    assert len(lost) == len(kept) == 100
+    claims = [event.execution_id for event in run.all(events.Claimed)]
+    assert len(claims) == len(set(claims)) == 250
+    resumed = {event.execution_id for event in run.all(events.Claimed) if event.how == "resumed"}
+    assert resumed == lost
+
+
+def test_a_queue_that_never_runs_empty_does_not_keep_lost_work_waiting(database: str, client: Client) -> None:
+    lost = create(client, "work")
+    (claim,) = client.claim_next(["default"], "worker", "crashed", lease_ttl_ms=1)
+    assert claim.execution_id == lost
+    client.create_executions(["work"] * 50)
+    worker = Worker(database, concurrency=1, **FAST)
+
+    @worker.handler("work")
+    def work(_ctx: SyncContext) -> None:
+        pass
+
+    with running(worker) as run:
+        run.wait_for(events.Completed, 51)
+    order = [event.execution_id for event in run.all(events.Claimed)]
+    assert order.index(lost) < 50
+
+
 def test_a_slot_is_free_when_its_handler_has_ended_but_outcomes_do_not_pile_up(
     database: str, client: Client, connect: Connect, db: Connection
 ) -> None:
