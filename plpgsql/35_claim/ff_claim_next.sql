@@ -318,8 +318,10 @@ comment on function flowfabric._ff_claim_head(
 'Internal: claims the head of a lane if that is a plain first attempt; NULL leaves it to the general way.';
 
 -- Body F and Body R for all rows that were taken, in their order (spec 40, section 1.10): one statement writes the
--- executions, the new attempts and the events and reads the answer. What only some rows need is read before it and
--- written after it, if any needs it: each table that a statement names costs 10 us, whether or not it is read.
+-- executions, the new attempts and the events and reads the answer. What only some rows need is read before it, into
+-- arrays, and written after it, if any needs it: each table that a statement names costs 10 us, whether or not it is
+-- read, and each column that its parts hand on costs every row. The answer keeps the order of what was taken, because
+-- nested loops do.
 create or replace function flowfabric._ff_claim_taken(
     p_taken flowfabric.ff_claim_candidate[],
     p_worker_id text,
@@ -415,23 +417,15 @@ begin
             u.row_id, u.item_number, u.attempt_state = 'attempt_interrupted' as is_resumed,
             gen_random_uuid() as lease_id,
             case when u.attempt_state <> 'attempt_interrupted' then gen_random_uuid() end as new_attempt_id,
-            coalesce(
-                u.attempt_type,
-                case u.attempt_state
-                    when 'pending_retry_attempt' then 'retry'::flowfabric.ff_attempt_type
-                    when 'pending_replay_attempt' then 'replay'
-                    else 'initial'
-                end) as attempt_type,
-            u.timeout_remaining_ms, u.pending_retry_reason, u.pending_replay_reason, u.pending_replay_requested_by,
-            u.pending_previous_attempt_index
-        from unnest(
-            v_taken, v_attempt_types, v_timeouts_remaining_ms, v_retry_reasons, v_replay_reasons, v_replay_requesters,
-            v_previous_indexes)
-            with ordinality as u (
-                partition_key, execution_id, row_id, lane_id, capability_set_id, priority, total_attempt_count,
-                attempt_state, quota_policy_id, budget_ids, has_floor, has_grant, attempt_type, timeout_remaining_ms,
-                pending_retry_reason, pending_replay_reason, pending_replay_requested_by,
-                pending_previous_attempt_index, item_number)
+            case u.attempt_state
+                when 'attempt_interrupted' then v_attempt_types[u.item_number]
+                when 'pending_retry_attempt' then 'retry'
+                when 'pending_replay_attempt' then 'replay'
+                else 'initial'
+            end as attempt_type
+        from unnest(v_taken) with ordinality as u (
+            partition_key, execution_id, row_id, lane_id, capability_set_id, priority, total_attempt_count,
+            attempt_state, quota_policy_id, budget_ids, has_floor, has_grant, item_number)
     ),
     -- The columns of _ff_issue_lease that can differ: an eligible row has no delay, block or mark of a lost lease.
     claimed as (
@@ -451,17 +445,17 @@ begin
             lease_last_renewed_at_ms = p_now_ms,
             lease_expires_at_ms = p_now_ms + p_lease_ttl_ms,
             started_at_ms = coalesce(e.started_at_ms, p_now_ms),
-            attempt_timeout_at_ms = p_now_ms + nullif(coalesce(i.timeout_remaining_ms, e.attempt_timeout_ms), 0),
+            attempt_timeout_at_ms = p_now_ms
+                + nullif(coalesce(v_timeouts_remaining_ms[i.item_number], e.attempt_timeout_ms), 0),
             last_transition_at_ms = p_now_ms,
             last_mutation_at_ms = p_now_ms
         from item as i
         where e.ctid = i.row_id
         returning
-            i.item_number, i.is_resumed, i.attempt_type, i.pending_retry_reason, i.pending_replay_reason,
-            i.pending_replay_requested_by, i.pending_previous_attempt_index, e.partition_key, e.execution_id,
-            e.lane_id, e.namespace, e.execution_kind, e.priority, e.current_lease_id, e.current_lease_epoch,
-            e.current_attempt_id, e.total_attempt_count, e.capability_set_id, e.flow_id, e.instance_tag,
-            e.created_at_ms, e.started_at_ms, e.deadline_at_ms, e.attempt_timeout_at_ms
+            i.item_number, i.is_resumed, i.attempt_type, e.partition_key, e.execution_id, e.lane_id, e.namespace,
+            e.execution_kind, e.priority, e.current_lease_id, e.current_lease_epoch, e.current_attempt_id,
+            e.total_attempt_count, e.capability_set_id, e.flow_id, e.instance_tag, e.created_at_ms, e.started_at_ms,
+            e.deadline_at_ms, e.attempt_timeout_at_ms
     ),
     started as (
         insert into flowfabric.ff_attempt (
@@ -472,11 +466,11 @@ begin
             c.partition_key, c.execution_id, c.total_attempt_count - 1, c.attempt_type, 'started',
             c.current_attempt_id, c.current_lease_id, c.current_lease_epoch, p_worker_id, p_worker_instance_id,
             p_now_ms, p_now_ms,
-            case c.attempt_type when 'retry' then c.pending_retry_reason end,
-            case c.attempt_type when 'retry' then c.pending_previous_attempt_index end,
-            case c.attempt_type when 'replay' then c.pending_replay_reason end,
-            case c.attempt_type when 'replay' then c.pending_replay_requested_by end,
-            case c.attempt_type when 'replay' then c.pending_previous_attempt_index end
+            case c.attempt_type when 'retry' then v_retry_reasons[c.item_number] end,
+            case c.attempt_type when 'retry' then v_previous_indexes[c.item_number] end,
+            case c.attempt_type when 'replay' then v_replay_reasons[c.item_number] end,
+            case c.attempt_type when 'replay' then v_replay_requesters[c.item_number] end,
+            case c.attempt_type when 'replay' then v_previous_indexes[c.item_number] end
         from claimed as c
         where not c.is_resumed
     ),
