@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
-from bench import docs
+from bench import docs, instructions
 from bench.cli import main
 from bench.results import Key, Results
 from bench.scenarios import SCENARIOS, Scale
@@ -129,3 +129,14 @@ def test_copied_executions_are_as_the_engine_leaves_them(db: psycopg.Connection[
         "select * from flowfabric.ff_claim_next('{default}', 'bench', 'bench-1', p_max => 100)"
     ).fetchall()
     assert len(claimed) == 100
+
+
+def test_instructions_are_counted_from_one_answer_to_the_next(tmp_path: Path) -> None:
+    """Without valgrind, which not every machine has: what it is told, and how its files are read."""
+    program = tmp_path / "postgres"
+    script = instructions.wrapper(program, tmp_path)
+    assert f"--dump-before=ReadyForQuery --callgrind-out-file={tmp_path}/calls.%p" in script
+    assert script.count(str(program)) == 2
+    assert instructions.total("events: Ir\nsummary: 1165503\n\nfn=(1) main\n") == 1_165_503
+    with pytest.raises(ValueError, match="no sum"):
+        instructions.total("events: Ir\n")
