@@ -321,8 +321,8 @@ class Runtime:
     async def _claim_in_batches(self) -> bool:
         """Claim for many slots as long as whole batches come; whether there was anything.
 
-        The next call is under way while the answer of the last one is dealt with, so that neither the database
-        nor this process waits for the other.
+        The next call is under way while the answer of the last one is dealt with, so that neither the
+        database nor this process waits for the other.
         """
         calls: deque[asyncio.Task[list[ClaimedExecution]]] = deque()
         claims: list[ClaimedExecution] = []

@@ -39,9 +39,7 @@ def assert_all_accounted_for(dsn: str, work: Work) -> None:
 
 def _assert_ended(db: Connection, work: Work) -> None:
     states: dict[str, str] = dict(
-        db.execute(
-            "select execution_id, state::text from flowfabric.ff_v_execution"
-        ).fetchall()
+        db.execute("select execution_id, state::text from flowfabric.ff_v_execution").fetchall()
     )
     assert states.keys() == work.kinds.keys()
     assert Counter(states.values()) == {"completed": len(work)}

@@ -317,8 +317,8 @@ def test_the_view_for_people_derives_the_same_public_state(db: Connection) -> No
             eligibility_state, blocking_reason, terminal_outcome, attempt_state, created_at_ms,
             last_transition_at_ms, last_mutation_at_ms)
         select
-            0, gen_random_uuid(), 'default', 'default', 'test', phase, 'unowned', eligibility, 'none', outcome,
-            'none', 0, 0, 0
+            0, gen_random_uuid(), 'default', 'default', 'test', phase, 'unowned', eligibility, 'none',
+            outcome, 'none', 0, 0, 0
         from unnest(enum_range(null::flowfabric.ff_lifecycle_phase)) as phase,
             unnest(enum_range(null::flowfabric.ff_terminal_outcome)) as outcome,
             unnest(enum_range(null::flowfabric.ff_eligibility_state)) as eligibility

@@ -87,7 +87,7 @@ def test_eight_ticks_at_once_do_everything_that_is_due_exactly_once(engine: Engi
     }
     assert engine.events("ff_lease_event", "expired") == dict.fromkeys(leases, 1)
     assert engine.events("ff_completion_event", "expired") == dict.fromkeys([*timeouts, *deadlines], 1)
-    assert engine.count("public_state = 'waiting'") == len(delays)
+    assert engine.count("eligibility_state = 'eligible_now'") == len(delays)
     assert engine.due() == []
     assert rows(engine.db, "ff_check_invariants") == []
 
@@ -108,7 +108,7 @@ def test_what_becomes_due_is_done_by_somebody_in_the_same_round(engine: Engine, 
         "lease_expiry": 3,
         "execution_deadline": 1,
     }
-    assert engine.count("public_state = 'delayed'") == value(
+    assert engine.count("eligibility_state = 'not_eligible_until_time'") == value(
         engine.db,
         "select count(*) from flowfabric.ff_exec_core where delay_until_ms > %s",
         [engine.schedule("delayed")["last_run_at_ms"]],

@@ -51,7 +51,7 @@ def test_an_operator_runs_everything_that_is_due_until_the_time_is_over(
     operator = role_connection("flowfabric_operator")
     assert 1.5 <= loop(operator, 1500) < 15
     assert engine.events("ff_lease_event", "expired") == dict.fromkeys(range(3), 1)
-    assert engine.count("public_state = 'delayed'") == 0
+    assert engine.count("eligibility_state = 'not_eligible_until_time'") == 0
     assert all(row["last_run_at_ms"] is not None for row in rows(engine.db, "ff_list_scanners"))
 
 
