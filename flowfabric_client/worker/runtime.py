@@ -321,16 +321,17 @@ class Runtime:
     async def _claim_in_batches(self) -> bool:
         """Claim for many slots as long as whole batches come; whether there was anything.
 
-        The next call is under way while the answer of the last one is dealt with, so that neither the
-        database nor this process waits for the other.
+        Once there has been one, the next call is under way while the answer of the last one is dealt with,
+        so that neither the database nor this process waits for the other.
         """
         calls: deque[asyncio.Task[list[ClaimedExecution]]] = deque()
         claims: list[ClaimedExecution] = []
+        at_once = 1
         found, more_waits = False, True
         error: FlowFabricError | None = None
         try:
             while True:
-                while more_waits and len(calls) < CLAIMS_AT_ONCE and self._free_slots() >= LARGEST_CLAIM:
+                while more_waits and len(calls) < at_once and self._free_slots() >= LARGEST_CLAIM:
                     self._asked += LARGEST_CLAIM
                     calls.append(asyncio.create_task(self._claim_some(LARGEST_CLAIM)))
                     # It is sent before this thread is busy with what has come.
@@ -346,6 +347,7 @@ class Runtime:
                     error = error or failure
                     claims = []
                 calls.popleft()
+                at_once = CLAIMS_AT_ONCE
                 self._asked -= LARGEST_CLAIM - len(claims)
                 found = found or bool(claims)
                 more_waits = (

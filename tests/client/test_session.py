@@ -168,7 +168,7 @@ def test_three_refusals_in_a_row_are_retry_exhausted(database: str, connect: Con
     assert refused.value.details["last_sqlstate"] == "55P03"
 
 
-def _lose_the_first_answer(client: Client, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def _lose_an_answer(client: Client, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Let the next call commit and its connection die before the answer arrives."""
     fetch = _session._fetch
     lost: list[str] = []
@@ -192,7 +192,7 @@ def test_a_completion_whose_answer_was_lost_is_recognised(
 ) -> None:
     with Client(database) as client:
         handle = claimed(client)
-        lost = _lose_the_first_answer(client, monkeypatch)
+        lost = _lose_an_answer(client, monkeypatch)
         done = client.complete_execution(**handle.arguments())
         assert (lost, done.outcome, done.public_state) == (
             ["ff_complete_execution"],
@@ -206,7 +206,7 @@ def test_a_failure_whose_answer_was_lost_is_recognised(
 ) -> None:
     with Client(database) as client:
         handle = claimed(client, policy={"retry_policy": {"max_retries": 1}})
-        _lose_the_first_answer(client, monkeypatch)
+        _lose_an_answer(client, monkeypatch)
         failed = client.fail_execution(**handle.arguments(), failure_reason="broken")
         assert failed.outcome == "retry_scheduled"
         assert failed.delay_until_ms is not None
@@ -217,7 +217,7 @@ def test_a_lost_answer_of_a_creation_without_id_is_not_repeated(
 ) -> None:
     with Client(database) as client:
         client.ping()
-        _lose_the_first_answer(client, monkeypatch)
+        _lose_an_answer(client, monkeypatch)
         with pytest.raises(errors.TransportError) as refused:
             client.create_execution("test")
     assert not refused.value.retryable
@@ -229,7 +229,7 @@ def test_a_lost_answer_of_a_creation_with_a_key_is_a_duplicate(
 ) -> None:
     with Client(database) as client:
         client.ping()
-        _lose_the_first_answer(client, monkeypatch)
+        _lose_an_answer(client, monkeypatch)
         assert client.create_execution("test", idempotency_key="once").outcome == "duplicate"
 
 
@@ -239,7 +239,7 @@ def test_a_lost_answer_of_a_submitted_flow_is_asked_for_again(
     flow = Flow().task("first").task("second", after=["first"])
     with Client(database) as client:
         client.ping()
-        _lose_the_first_answer(client, monkeypatch)
+        _lose_an_answer(client, monkeypatch)
         members = client.submit_flow(flow.to_json())
         assert {member.outcome for member in members} == {"already_satisfied"}
         assert [member.execution_id for member in members] == [
@@ -253,7 +253,7 @@ def test_a_flow_without_an_id_is_not_submitted_twice(
     document = {key: value for key, value in Flow().task("only").to_json().items() if key != "flow_id"}
     with Client(database) as client:
         client.ping()
-        _lose_the_first_answer(client, monkeypatch)
+        _lose_an_answer(client, monkeypatch)
         with pytest.raises(errors.TransportError) as refused:
             client.submit_flow(document)
     assert not refused.value.retryable
@@ -267,7 +267,7 @@ def test_somebody_elses_completion_is_not_taken_for_ones_own(
         handle = claimed(client)
         client.complete_execution(**handle.arguments())
         stranger = {**handle.arguments(), "attempt_id": UUID(int=1)}
-        _lose_the_first_answer(client, monkeypatch)
+        _lose_an_answer(client, monkeypatch)
         with pytest.raises(errors.ExecutionNotActiveError):
             client.complete_execution(**stranger)  # type: ignore[arg-type]
 

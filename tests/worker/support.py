@@ -92,16 +92,20 @@ def last_attempt(client: Client, execution_id: str) -> rows.AttemptListing:
     return max(client.list_attempts(execution_id), key=lambda attempt: attempt.attempt_index)
 
 
-def lose_the_first_answer(
-    monkeypatch: pytest.MonkeyPatch, client: type[Client] | type[AsyncClient], method: str
+def lose_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+    client: type[Client] | type[AsyncClient],
+    method: str,
+    *,
+    number: int = 1,
 ) -> list[Any]:
-    """Let a call of a client be committed and its first answer be lost; all answers, as they come."""
+    """Let calls of a client be committed and one answer, the first or another, be lost; all, as they come."""
     call: Callable[..., Any] = getattr(client, method)
     answers: list[Any] = []
 
     def heard(answer: Any) -> Any:
         answers.append(answer)
-        if len(answers) == 1:
+        if len(answers) == number:
             raise TransportError("the answer was lost")
         return answer
 

@@ -10,7 +10,7 @@ from flowfabric_client import Client
 from flowfabric_client.errors import BudgetExceededError
 from flowfabric_client.worker import Context, Worker, events
 from tests.worker.flavours import Flavour
-from tests.worker.support import FAST, create, lose_the_first_answer, result_of, running
+from tests.worker.support import FAST, create, lose_an_answer, result_of, running
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +59,7 @@ def test_usage_is_booked_once_per_key_and_never_beyond_a_hard_limit(
 def test_usage_whose_answer_was_lost_is_booked_once(
     database: str, client: Client, monkeypatch: pytest.MonkeyPatch, flavour: Flavour
 ) -> None:
-    lose_the_first_answer(monkeypatch, flavour.client, "report_usage_and_check")
+    lose_an_answer(monkeypatch, flavour.client, "report_usage_and_check")
     worker = Worker(database, **FAST)
 
     @worker.handler("work")
@@ -114,7 +114,7 @@ def test_a_reservation_is_settled_or_given_back(database: str, client: Client, f
 def test_a_reservation_survives_a_lost_answer(
     database: str, client: Client, monkeypatch: pytest.MonkeyPatch, flavour: Flavour, method: str
 ) -> None:
-    answers = lose_the_first_answer(monkeypatch, flavour.client, method)
+    answers = lose_an_answer(monkeypatch, flavour.client, method)
     worker = Worker(database, **FAST)
 
     @worker.handler("work")

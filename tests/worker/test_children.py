@@ -16,7 +16,7 @@ from tests.worker.support import (
     create,
     describe,
     last_attempt,
-    lose_the_first_answer,
+    lose_an_answer,
     result_of,
     running,
 )
@@ -108,7 +108,7 @@ def test_a_child_whose_creation_was_not_answered_is_created_once(
     database: str, client: Client, db: Connection, monkeypatch: pytest.MonkeyPatch, flavour: Flavour
 ) -> None:
     execution_id = create(client, "parent")
-    answers = lose_the_first_answer(monkeypatch, flavour.client, "create_execution")
+    answers = lose_an_answer(monkeypatch, flavour.client, "create_execution")
     worker = Worker(database, **FAST)
 
     @worker.handler("parent")
@@ -127,7 +127,7 @@ def test_a_child_whose_creation_was_not_answered_is_created_once(
 def test_waiting_whose_answer_was_lost_is_recognised(
     database: str, client: Client, monkeypatch: pytest.MonkeyPatch, flavour: Flavour
 ) -> None:
-    answers = lose_the_first_answer(monkeypatch, flavour.client, "delay_execution")
+    answers = lose_an_answer(monkeypatch, flavour.client, "delay_execution")
     worker = Worker(database, **FAST)
 
     @worker.handler("parent")

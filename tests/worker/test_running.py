@@ -24,7 +24,7 @@ from tests.worker.support import (
     create,
     describe,
     last_attempt,
-    lose_the_first_answer,
+    lose_an_answer,
     result_of,
     running,
 )
@@ -153,21 +153,21 @@ def test_of_two_claims_at_once_one_may_fail(
     database: str, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one's answer is accepted; only what the lost answer had is handed back and done again."""
-    answers = lose_the_first_answer(monkeypatch, AsyncClient, "claim_next")
+    answers = lose_an_answer(monkeypatch, AsyncClient, "claim_next", number=2)
     worker = Worker(database, concurrency=350, **FAST)
 
     @worker.handler("many")
     async def many(ctx: Context) -> None:
         await asyncio.sleep(0)
 
-    client.create_executions(["many"] * 250)
+    client.create_executions(["many"] * 450)
     with running(worker) as run:
-        run.wait_for(events.Completed, 250)
+        run.wait_for(events.Completed, 450)
         assert [trouble.activity for trouble in run.all(events.Trouble)] == ["claiming"]
-    lost, kept = ({row.execution_id for row in answer} for answer in answers[:2])
+    lost, kept = ({row.execution_id for row in answer} for answer in answers[1:3])
     assert len(lost) == len(kept) == 100
     claims = [event.execution_id for event in run.all(events.Claimed)]
-    assert len(claims) == len(set(claims)) == 250
+    assert len(claims) == len(set(claims)) == 450
     resumed = {event.execution_id for event in run.all(events.Claimed) if event.how == "resumed"}
     assert resumed == lost
 
@@ -639,7 +639,7 @@ def client_database(client: Client) -> str:
 def test_a_completion_whose_answer_was_lost_is_recognised(
     database: str, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lose_the_first_answer(monkeypatch, AsyncClient, "complete_executions")
+    lose_an_answer(monkeypatch, AsyncClient, "complete_executions")
     worker = Worker(database, **FAST)
     gate = Gate()
     gate.open.set()
@@ -655,7 +655,7 @@ def test_a_completion_whose_answer_was_lost_is_recognised(
 def test_a_failure_whose_answer_was_lost_is_recognised(
     database: str, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lose_the_first_answer(monkeypatch, AsyncClient, "fail_executions")
+    lose_an_answer(monkeypatch, AsyncClient, "fail_executions")
     worker = Worker(database, **FAST)
 
     @worker.handler("bad")
@@ -679,7 +679,7 @@ def test_a_claim_whose_answer_was_lost_is_handed_back_and_done(
     gate.open.set()
     worker.handler("gate")(gate)
     execution_id = create(client, "gate")
-    lose_the_first_answer(monkeypatch, AsyncClient, "claim_next")
+    lose_an_answer(monkeypatch, AsyncClient, "claim_next")
     with running(worker) as run:
         (claimed,) = run.wait_for(events.Claimed)
         run.wait_for(events.Completed)

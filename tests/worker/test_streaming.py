@@ -10,7 +10,7 @@ from flowfabric_client import Client
 from flowfabric_client.errors import TransportError
 from flowfabric_client.worker import Context, LeaseLost, Worker, events
 from tests.worker.flavours import Flavour
-from tests.worker.support import FAST, create, last_attempt, lose_the_first_answer, result_of, running
+from tests.worker.support import FAST, create, last_attempt, lose_an_answer, result_of, running
 
 
 def frames(
@@ -99,7 +99,7 @@ def test_a_value_that_cannot_be_stored_fails_for_good(database: str, client: Cli
 def test_a_frame_whose_answer_was_lost_can_be_told_from_another(
     database: str, client: Client, monkeypatch: pytest.MonkeyPatch, flavour: Flavour
 ) -> None:
-    lose_the_first_answer(monkeypatch, flavour.client, "append_frame")
+    lose_an_answer(monkeypatch, flavour.client, "append_frame")
     worker = Worker(database, **FAST)
 
     @worker.handler("work")

@@ -22,7 +22,7 @@ from tests.worker.support import (
     create,
     describe,
     last_attempt,
-    lose_the_first_answer,
+    lose_an_answer,
     result_of,
     running,
 )
@@ -331,7 +331,7 @@ def test_a_handler_that_swallows_its_suspension_is_suspended_all_the_same(
 def test_a_suspension_whose_answer_was_lost_is_recognised(
     database: str, client: Client, monkeypatch: pytest.MonkeyPatch, flavour: Flavour
 ) -> None:
-    answers = lose_the_first_answer(monkeypatch, flavour.client, "suspend_execution")
+    answers = lose_an_answer(monkeypatch, flavour.client, "suspend_execution")
     worker = Worker(database, **FAST)
 
     @worker.handler("work")
