@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import psycopg
+import pytest
 
-from flowfabric_client.install import migrate
+from flowfabric_client.install import InstallError, migrate
 from tests.support.cluster import Connection
 from tests.suspension.support import call, calls
 from tests.upgrade.conftest import Installation
@@ -43,6 +44,21 @@ def test_sessions_that_called_the_old_functions_go_on(old: Installation) -> None
         migrate(old.dsn)
         assert call(client, "ff_renew_lease", **fence)["outcome"] == "renewed"
         call(client, "ff_complete_execution", **fence)
+
+
+def test_an_upgrade_gives_up_rather_than_keep_everybody_waiting_for_an_open_transaction(
+    old: Installation,
+) -> None:
+    fence = old.world.fences["active"]
+    with psycopg.connect(old.dsn) as reader:
+        reader.execute("select from flowfabric.ff_exec_core limit 1")
+        with pytest.raises(InstallError, match="lock timeout"):
+            migrate(old.dsn, lock_timeout_ms=100)
+        assert call(old.db, "ff_renew_lease", **fence)["outcome"] == "renewed"
+        states = {row["public_state"] for row in calls(old.db, "ff_list_executions", limit=1000)}
+        assert "active" in states
+    migrate(old.dsn)
+    assert call(old.db, "ff_complete_execution", **fence)["outcome"] == "completed"
 
 
 def test_calls_of_the_old_client_are_still_understood(upgraded: Installation) -> None:
