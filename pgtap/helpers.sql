@@ -199,7 +199,7 @@ returns flowfabric.ff_attempt
 language sql stable
 as $$
     select a.*
-    from flowfabric.ff_attempt as a, flowfabric.ff_parse_execution_id(p_execution_id) as k
+    from flowfabric._ff_all_attempts() as a, flowfabric.ff_parse_execution_id(p_execution_id) as k
     where a.partition_key = k.partition_key and a.execution_id = k.execution_id and a.attempt_index = p_attempt_index
 $$;
 

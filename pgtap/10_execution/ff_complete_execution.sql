@@ -42,7 +42,8 @@ select is(
         "lifecycle_phase": "terminal", "ownership_state": "unowned", "terminal_outcome": "success",
         "attempt_state": "attempt_terminal", "current_lease_id": null,
         "current_worker_id": null, "current_worker_instance_id": null, "lease_acquired_at_ms": null,
-        "lease_expires_at_ms": null, "lease_last_renewed_at_ms": null, "attempt_timeout_at_ms": null,
+        "lease_expires_at_ms": null, "lease_last_renewed_at_ms": null, "attempt_is_deferred": false,
+        "attempt_timeout_at_ms": null,
         "deadline_at_ms": null, "terminal_at_ms": 1599, "purge_after_ms": 61599, "last_transition_at_ms": 1599,
         "last_mutation_at_ms": 1599}',
     'the lease and the timers are gone, epoch and attempt id are kept, retention runs');

@@ -70,6 +70,7 @@ select is(
     jsonb_strip_nulls(to_jsonb(ff_tap.core(:'execution'))),
     '{"partition_key": 86, "execution_id": "00000000-0000-4000-8000-000000000001", "namespace": "default",
       "lane_id": "default", "execution_kind": "mail", "priority": 0, "capability_set_id": 1,
+      "attempt_is_deferred": false,
       "total_attempt_count": 0, "retry_count": 0, "replay_count": 0, "lease_reclaim_count": 0,
       "open_reservation_count": 0, "current_lease_epoch": 0, "created_at_ms": 1000, "last_transition_at_ms": 1000,
       "last_mutation_at_ms": 1000, "lifecycle_phase": "runnable", "ownership_state": "unowned",
@@ -105,6 +106,7 @@ select is(
         'blocking_reason', 'terminal_outcome', 'attempt_state', 'created_at_ms',
         'last_transition_at_ms', 'last_mutation_at_ms'],
     '{"namespace": "tenant", "lane_id": "gpu", "execution_kind": "mail", "priority": 50, "capability_set_id": 1,
+      "attempt_is_deferred": false,
       "delay_until_ms": 1001, "blocking_detail": "until=1001", "deadline_at_ms": 9000, "attempt_timeout_ms": 4000,
       "retention_ms": 60000, "instance_tag": "blue"}'::jsonb,
     'the row holds what the engine reads of the arguments, the policy and the tags');

@@ -57,7 +57,8 @@ select is(
         "blocking_detail": "until=1210 attempt=0 reason=no route", "delay_until_ms": 1210,
         "retry_count": 1, "current_attempt_id": null, "current_lease_id": null, "current_worker_id": null,
         "current_worker_instance_id": null, "lease_acquired_at_ms": null, "lease_expires_at_ms": null,
-        "lease_last_renewed_at_ms": null, "attempt_timeout_at_ms": null, "last_transition_at_ms": 1200,
+        "lease_last_renewed_at_ms": null, "attempt_is_deferred": false,
+        "attempt_timeout_at_ms": null, "last_transition_at_ms": 1200,
         "last_mutation_at_ms": 1200}',
     'the lease and the attempt id are gone, epoch, deadline and the rest are kept');
 select is(

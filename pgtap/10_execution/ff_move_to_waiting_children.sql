@@ -56,7 +56,8 @@ select is(
         "blocking_reason": "waiting_for_children", "attempt_state": "attempt_interrupted",
         "current_lease_id": null, "current_worker_id": null,
         "current_worker_instance_id": null, "lease_acquired_at_ms": null, "lease_expires_at_ms": null,
-        "lease_last_renewed_at_ms": null, "attempt_timeout_at_ms": null, "open_reservation_count": 0,
+        "lease_last_renewed_at_ms": null, "attempt_is_deferred": false,
+        "attempt_timeout_at_ms": null, "open_reservation_count": 0,
         "last_transition_at_ms": 1200, "last_mutation_at_ms": 1200}',
     'the lease is gone; deadline, epoch and attempt id are kept');
 select is(

@@ -101,7 +101,8 @@ select is(
         "blocking_detail": "until=1609 attempt=0 reason=connection reset",
         "delay_until_ms": 1609, "retry_count": 1, "current_attempt_id": null, "current_lease_id": null,
         "current_worker_id": null, "current_worker_instance_id": null, "lease_acquired_at_ms": null,
-        "lease_expires_at_ms": null, "lease_last_renewed_at_ms": null, "attempt_timeout_at_ms": null,
+        "lease_expires_at_ms": null, "lease_last_renewed_at_ms": null, "attempt_is_deferred": false,
+        "attempt_timeout_at_ms": null,
         "open_reservation_count": 0, "last_transition_at_ms": 1599, "last_mutation_at_ms": 1599}',
     'the lease and the attempt id are gone, epoch and deadline are kept, the retry is counted');
 select is(
@@ -110,7 +111,8 @@ select is(
         "lifecycle_phase": "terminal", "ownership_state": "unowned", "terminal_outcome": "failed",
         "attempt_state": "attempt_terminal", "current_lease_id": null,
         "current_worker_id": null, "current_worker_instance_id": null, "lease_acquired_at_ms": null,
-        "lease_expires_at_ms": null, "lease_last_renewed_at_ms": null, "deadline_at_ms": null,
+        "lease_expires_at_ms": null, "lease_last_renewed_at_ms": null, "attempt_is_deferred": false,
+        "deadline_at_ms": null,
         "open_reservation_count": 0, "terminal_at_ms": 1599, "purge_after_ms": 61599, "last_transition_at_ms": 1599,
         "last_mutation_at_ms": 1599}',
     'without a retry policy the execution ends; epoch and attempt id are kept, retention runs');

@@ -1,7 +1,7 @@
 -- Renewal in batches: one new expiry for all leases that the worker still holds, and a word about each other one.
 begin;
 \ir ../helpers.sql
-select plan(57);
+select plan(58);
 
 select ff_tap.freeze_time(1000);
 \set other '00000000-0000-4000-8000-0000000000ff'
@@ -92,6 +92,10 @@ select is(
     31499::bigint, 'the ttl is 30 seconds unless given');
 select flowfabric.ff_renew_leases(
     array[ff_tap.id(1)], array[ff_tap.lease_id()], '{7}', array[ff_tap.attempt_id()]);
+select is(
+    (select r.code from flowfabric.ff_renew_leases(
+        array[replace(ff_tap.id(1), 'fp', 'FP')], array[ff_tap.lease_id()], '{7}', array[ff_tap.attempt_id()]) as r),
+    'invalid_input', 'the tag of an id has no capitals');
 
 -- The event of a renewal is a setting
 select flowfabric.ff_set_setting('emit_lease_renewed', 1);

@@ -37,14 +37,14 @@ as $$
                 to_jsonb(e) - array['current_lease_id', 'current_attempt_id'] || jsonb_build_object(
                     'attempt_id_is_current', (
                         select a.attempt_id = e.current_attempt_id and a.lease_id = e.current_lease_id
-                        from flowfabric.ff_attempt as a
+                        from flowfabric._ff_all_attempts() as a
                         where a.partition_key = e.partition_key and a.execution_id = e.execution_id
                             and a.attempt_index = e.total_attempt_count - 1))
                 order by e.execution_id)
             from execution as e),
         'attempts', (
             select jsonb_agg(to_jsonb(a) - array['attempt_id', 'lease_id'] order by a.execution_id, a.attempt_index)
-            from flowfabric.ff_attempt as a
+            from flowfabric._ff_all_attempts() as a
             where a.execution_id in (select e.execution_id from execution as e)),
         'events', (
             select jsonb_agg(

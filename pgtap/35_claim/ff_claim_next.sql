@@ -153,7 +153,7 @@ select is(
     (select count(*) from batch as b
      join flowfabric.ff_exec_core as e on flowfabric.ff_format_execution_id(e.partition_key, e.execution_id)
          = b.execution_id and e.current_lease_id = b.lease_id and e.current_attempt_id = b.attempt_id
-     join flowfabric.ff_attempt as a on a.partition_key = e.partition_key and a.execution_id = e.execution_id
+     join flowfabric._ff_all_attempts() as a on a.partition_key = e.partition_key and a.execution_id = e.execution_id
          and a.lease_id = b.lease_id and a.attempt_id = b.attempt_id and a.attempt_state = 'started'),
     100::bigint, 'executions and attempts have the ids that were returned');
 select is(
@@ -372,7 +372,7 @@ rollback to failed;
 select ff_tap.execution(ff_tap.id(81), p_lane_id => 'again');
 select is(ff_tap.claimed(p_max => 2, p_lanes => '{again}'), '{80,81}', 'a retry shares a batch with others');
 select is(
-    (select array_agg(a.attempt_type::text order by a.execution_id) from flowfabric.ff_attempt as a
+    (select array_agg(a.attempt_type::text order by a.execution_id) from flowfabric._ff_all_attempts() as a
      where a.attempt_state = 'started' and a.worker_instance_id = 'pool-1' and a.started_at_ms = 4100),
     '{retry,initial}', 'each gets its own type of attempt');
 select ff_tap.run(format('select flowfabric.ff_complete_execution(%s)', ff_tap.fence(ff_tap.id(80))));

@@ -42,7 +42,8 @@ select is(
         'blocking_detail', 'suspended: waitpoint ' || ff_tap.waitpoint_id()::text || ' awaiting waiting_for_approval',
         'attempt_state', 'attempt_interrupted', 'current_lease_id', null,
         'current_worker_id', null, 'current_worker_instance_id', null, 'lease_acquired_at_ms', null,
-        'lease_expires_at_ms', null, 'lease_last_renewed_at_ms', null, 'attempt_timeout_at_ms', null,
+        'lease_expires_at_ms', null, 'lease_last_renewed_at_ms', null, 'attempt_is_deferred', false,
+        'attempt_timeout_at_ms', null,
         'open_reservation_count', 0, 'current_suspension_id', ff_tap.suspension_id(),
         'current_waitpoint_id', ff_tap.waitpoint_id(), 'last_transition_at_ms', 21000, 'last_mutation_at_ms', 21000),
     'the lease is gone; epoch, attempt and deadline stay');

@@ -1,7 +1,7 @@
 -- The invariants: a sound database has no findings, and each rule that is broken shows by its name.
 begin;
 \ir ../helpers.sql
-select plan(58);
+select plan(62);
 
 create function ff_tap.id(p_number integer)
 returns text
@@ -47,14 +47,19 @@ end;
 $$;
 
 -- A sound database, with something in every state: 1 waiting, 2 delayed, 3 active, 4 completed, 5 retrying,
--- 6 suspended, 7 lost lease, 8 paused, 9 and 10 members of a flow, 11 never run and cancelled, 12 granted.
+-- 6 suspended, 7 lost lease, 8 paused, 9 and 10 members of a flow, 11 never run and cancelled, 12 granted, 13 active with
+-- a first attempt that has no row yet.
 \set flow '00000000-0000-4000-8000-00000000f10e'
 \set suspension '00000000-0000-4000-8000-000000005059'
 select ff_tap.freeze_time(1000);
 select is(ff_tap.findings_after('select 1'), '{}', 'an empty database is sound');
 select ff_tap.execution(ff_tap.id(1));
 select ff_tap.execution(ff_tap.id(2), p_delay_until_ms => 9000);
-select ff_tap.leased_execution(ff_tap.id(3));
+select ff_tap.execution(ff_tap.id(3));
+select flowfabric.ff_issue_grant_and_claim(
+    ff_tap.id(3), 30000, p_worker_id => 'worker', p_worker_instance_id => 'worker-1', p_lease_id => ff_tap.lease_id(),
+    p_attempt_id => ff_tap.attempt_id(), p_attempt_policy => '{}');
+select ff_tap.leased_execution(ff_tap.id(13));
 select ff_tap.leased_execution(ff_tap.id(4));
 select flowfabric.ff_complete_execution(ff_tap.id(4), ff_tap.lease_id(), 1, ff_tap.attempt_id());
 select ff_tap.leased_execution(ff_tap.id(5), p_policy => '{"retry_policy": {"max_retries": 1}}');
@@ -240,6 +245,26 @@ select is(
             right(ff_tap.id(3), 36))),
     array['attempt_has_fence_id 3', 'unfinished_iff_running_or_paused 3'], 'and it is the current one');
 select is(
+    (select array_agg(a.execution_id order by a.execution_id) from flowfabric._ff_all_attempts() as a
+     where a.attempt_state = 'started'),
+    array[right(ff_tap.id(3), 36), right(ff_tap.id(7), 36), right(ff_tap.id(13), 36)]::uuid[],
+    'a first attempt counts although its row is not written yet');
+select is(
+    ff_tap.findings_after(ff_tap.add_attempt(13, 0, 'started')),
+    array[
+        'attempt_has_fence_id 13', 'attempts_are_counted 13', 'deferred_attempt_is_running_and_unwritten 13',
+        'one_unfinished_attempt 13', 'unfinished_iff_running_or_paused 13'],
+    'an attempt whose row is deferred has none');
+select is(
+    ff_tap.after_setting('attempt_is_deferred = false', 13),
+    array['attempts_are_counted 13', 'current_attempt_exists 13', 'unfinished_iff_running_or_paused 13'],
+    'an attempt whose row is not deferred has one');
+select is(
+    ff_tap.after_setting('attempt_is_deferred = true', 1),
+    array[
+        'attempts_are_counted 1', 'deferred_attempt_is_running_and_unwritten 1', 'unfinished_iff_running_or_paused 1'],
+    'only an attempt that runs is deferred');
+select is(
     ff_tap.after_setting('current_lease_epoch = 2', 4), array['attempt_has_lease_epoch 4'],
     'the current attempt has the epoch of the execution');
 select is(
@@ -354,11 +379,11 @@ select is(
 -- Limits
 alter table flowfabric.ff_exec_core drop constraint ff_exec_core_state_is_legal;
 update flowfabric.ff_exec_core as e set priority = 9001;
-select is((select count(*) from flowfabric.ff_check_invariants()), 12::bigint, 'every execution can be a finding');
+select is((select count(*) from flowfabric.ff_check_invariants()), 13::bigint, 'every execution can be a finding');
 select is((select count(*) from flowfabric.ff_check_invariants(5)), 5::bigint, 'a limit cuts');
 select is((select count(*) from flowfabric.ff_check_invariants(0)), 0::bigint, 'a limit of 0 asks for nothing');
 select is(
-    (select count(*) from flowfabric.ff_check_invariants(2147483647)), 12::bigint,
+    (select count(*) from flowfabric.ff_check_invariants(2147483647)), 13::bigint,
     'a limit above 1000 counts as 1000');
 select throws_ok(
     'select flowfabric.ff_check_invariants(-1)', 'ZV001', 'invalid_input', 'a limit is not negative');

@@ -295,6 +295,7 @@ begin
         lease_expired_at_ms = null,
         lease_revoked_at_ms = null,
         attempt_timeout_at_ms = null,
+        attempt_is_deferred = false,
         open_reservation_count = 0,
         current_attempt_id = case when v_retries then null else e.current_attempt_id end,
         retry_count = e.retry_count + v_retries::integer,
@@ -423,6 +424,42 @@ comment on function flowfabric._ff_become_terminal(
 
 -- The attempt
 
+-- A first attempt has no row of its own while it runs: the execution's row has all that could stand in it, and most
+-- attempts then need one write, when they end, instead of two. Whoever ends or pauses one writes its row first; readers
+-- see it through _ff_all_attempts.
+create or replace function flowfabric._ff_write_deferred_attempt(p_exec flowfabric.ff_exec_core)
+returns void
+language sql volatile
+as $$
+    insert into flowfabric.ff_attempt (
+        partition_key, execution_id, attempt_index, attempt_type, attempt_state, attempt_id, lease_id, lease_epoch,
+        worker_id, worker_instance_id, created_at_ms, started_at_ms)
+    values (
+        p_exec.partition_key, p_exec.execution_id, p_exec.total_attempt_count - 1, 'initial', 'started',
+        p_exec.current_attempt_id, p_exec.current_lease_id, p_exec.current_lease_epoch, p_exec.current_worker_id,
+        p_exec.current_worker_instance_id, p_exec.started_at_ms, p_exec.started_at_ms)
+$$;
+comment on function flowfabric._ff_write_deferred_attempt(flowfabric.ff_exec_core) is
+'Internal: gives the running first attempt of an execution its row.';
+
+create or replace function flowfabric._ff_all_attempts()
+returns setof flowfabric.ff_attempt
+language sql stable
+as $$
+    select a.*
+    from flowfabric.ff_attempt as a
+    union all
+    select
+        e.partition_key, e.execution_id, e.total_attempt_count - 1, 'initial', 'started', null, null,
+        e.current_attempt_id, e.current_lease_id, e.current_lease_epoch, e.started_at_ms, e.started_at_ms, 0, null,
+        null, null, null, e.current_worker_id, e.current_worker_instance_id, null, null, null, null, null, null, null,
+        null, null
+    from flowfabric.ff_exec_core as e
+    where e.attempt_is_deferred
+$$;
+comment on function flowfabric._ff_all_attempts() is
+'Internal: every attempt, those included whose row is not written yet. The planner inlines it.';
+
 create or replace function flowfabric._ff_end_attempt(
     p_exec flowfabric.ff_exec_core,
     p_state flowfabric.ff_attempt_row_state,
@@ -437,6 +474,9 @@ set enable_seqscan = off
 set jit = off
 as $$
 begin
+    if p_exec.attempt_is_deferred then
+        perform flowfabric._ff_write_deferred_attempt(p_exec);
+    end if;
     update flowfabric.ff_attempt as a
     set attempt_state = p_state,
         ended_at_ms = p_now_ms,
@@ -470,6 +510,9 @@ set enable_seqscan = off
 set jit = off
 as $$
 begin
+    if p_exec.attempt_is_deferred then
+        perform flowfabric._ff_write_deferred_attempt(p_exec);
+    end if;
     update flowfabric.ff_attempt as a
     set attempt_state = 'suspended',
         suspended_at_ms = p_now_ms,

@@ -38,6 +38,8 @@ declare
     v_lease_epoch bigint;
     v_attempt_id uuid;
     v_attempt_index integer;
+    v_attempt_is_deferred boolean;
+    v_started_at_ms bigint;
     v_lease_expires_at_ms bigint;
     v_worker_id text;
     v_worker_instance_id text;
@@ -63,11 +65,13 @@ begin
 
     select
         e.flow_id, e.ownership_state, e.current_lease_id, e.current_lease_epoch, e.current_attempt_id,
-        e.total_attempt_count - 1, e.lease_expires_at_ms, e.current_worker_id, e.current_worker_instance_id,
-        e.namespace, e.lane_id, e.instance_tag, e.quota_policy_id is not null, e.open_reservation_count > 0
+        e.total_attempt_count - 1, e.attempt_is_deferred, e.started_at_ms, e.lease_expires_at_ms, e.current_worker_id,
+        e.current_worker_instance_id, e.namespace, e.lane_id, e.instance_tag, e.quota_policy_id is not null,
+        e.open_reservation_count > 0
     into
-        v_flow_id, v_ownership, v_lease_id, v_lease_epoch, v_attempt_id, v_attempt_index, v_lease_expires_at_ms,
-        v_worker_id, v_worker_instance_id, v_namespace, v_lane_id, v_instance_tag, v_has_quota, v_has_reservations
+        v_flow_id, v_ownership, v_lease_id, v_lease_epoch, v_attempt_id, v_attempt_index, v_attempt_is_deferred,
+        v_started_at_ms, v_lease_expires_at_ms, v_worker_id, v_worker_instance_id, v_namespace, v_lane_id,
+        v_instance_tag, v_has_quota, v_has_reservations
     from flowfabric.ff_exec_core as e
     where e.partition_key = v_key.partition_key and e.execution_id = v_key.execution_id
     for no key update;
@@ -93,10 +97,19 @@ begin
     into v_event_epoch, v_has_stream, v_emits_lease_event, v_has_waiters
     from flowfabric.ff_partition_config as c;
 
-    update flowfabric.ff_attempt as a
-    set attempt_state = 'ended_success', ended_at_ms = v_now_ms
-    where a.partition_key = v_key.partition_key and a.execution_id = v_key.execution_id
-        and a.attempt_index = v_attempt_index;
+    if v_attempt_is_deferred then
+        insert into flowfabric.ff_attempt (
+            partition_key, execution_id, attempt_index, attempt_type, attempt_state, attempt_id, lease_id, lease_epoch,
+            worker_id, worker_instance_id, created_at_ms, started_at_ms, ended_at_ms)
+        values (
+            v_key.partition_key, v_key.execution_id, v_attempt_index, 'initial', 'ended_success', v_attempt_id,
+            v_lease_id, v_lease_epoch, v_worker_id, v_worker_instance_id, v_started_at_ms, v_started_at_ms, v_now_ms);
+    else
+        update flowfabric.ff_attempt as a
+        set attempt_state = 'ended_success', ended_at_ms = v_now_ms
+        where a.partition_key = v_key.partition_key and a.execution_id = v_key.execution_id
+            and a.attempt_index = v_attempt_index;
+    end if;
     if v_has_stream then
         perform flowfabric._ff_close_stream(
             v_key.partition_key, v_key.execution_id, v_attempt_index, 'attempt_success', false, v_now_ms);
@@ -118,6 +131,7 @@ begin
         lease_expires_at_ms = null,
         lease_last_renewed_at_ms = null,
         attempt_timeout_at_ms = null,
+        attempt_is_deferred = false,
         open_reservation_count = 0,
         deadline_at_ms = null,
         terminal_at_ms = v_now_ms,

@@ -45,8 +45,7 @@ $$;
 comment on function flowfabric._ff_raise_invalid_batch(text[], integer[], text[], integer, text) is
 'Internal: raises invalid_input for the arrays of a batch: one is missing, nested or of another length, or all too long.';
 
--- The casts alone take a third of the time of _ff_parse_execution_id but accept more (signs, spaces, leading zeros,
--- hyphens in other places), so they count only if every key formats back to the text that it came from.
+-- As _ff_parse_execution_id, for all of them at once; one by one only if one of them is none.
 create or replace function flowfabric._ff_parse_batch(
     p_execution_ids text[],
     p_fn text,
@@ -63,7 +62,7 @@ begin
     begin
         select
             array_agg(k.partition_key), array_agg(k.execution_id),
-            bool_and((k.partition_key >= 0 and lower(k.given_id collate "C")
+            bool_and((k.partition_key >= 0 and starts_with(k.given_id, '{fp:') and lower(k.given_id collate "C")
                 = flowfabric.ff_format_execution_id(k.partition_key, k.execution_id)) is true)
         into partition_keys, execution_ids, v_all_are_wire_ids
         from (
@@ -329,28 +328,52 @@ as $$
 declare
     v_execution_id uuid;
     v_attempt_index integer;
+    v_deferred_count integer;
 begin
-    update flowfabric.ff_attempt as a
-    set attempt_state = p_state,
-        ended_at_ms = p_now_ms,
-        failure_reason = nullif(h.failure_reason, ''),
-        failure_category = nullif(h.failure_category, '')
-    from (
-        select u.failure_reason, u.failure_category, t.row_id
-        from unnest(
-            p_row_ids, p_partition_keys, p_execution_ids, p_attempt_indexes, p_failure_reasons, p_failure_categories)
-            as u (row_id, partition_key, execution_id, attempt_index, failure_reason, failure_category)
-        cross join lateral (
-            select c.ctid as row_id
-            from flowfabric.ff_attempt as c
-            where c.partition_key = u.partition_key and c.execution_id = u.execution_id
-                and c.attempt_index = u.attempt_index
-            offset 0
-        ) as t
-        where u.row_id is not null
+    -- _ff_write_deferred_attempt, with the end already in it.
+    insert into flowfabric.ff_attempt (
+        partition_key, execution_id, attempt_index, attempt_type, attempt_state, attempt_id, lease_id, lease_epoch,
+        worker_id, worker_instance_id, created_at_ms, started_at_ms, ended_at_ms, failure_reason, failure_category)
+    select
+        e.partition_key, e.execution_id, e.total_attempt_count - 1, 'initial', p_state, e.current_attempt_id,
+        e.current_lease_id, e.current_lease_epoch, e.current_worker_id, e.current_worker_instance_id, e.started_at_ms,
+        e.started_at_ms, p_now_ms, nullif(u.failure_reason, ''), nullif(u.failure_category, '')
+    from unnest(p_row_ids, p_failure_reasons, p_failure_categories) as u (row_id, failure_reason, failure_category)
+    cross join lateral (
+        select
+            c.partition_key, c.execution_id, c.total_attempt_count, c.current_attempt_id, c.current_lease_id,
+            c.current_lease_epoch, c.current_worker_id, c.current_worker_instance_id, c.started_at_ms,
+            c.attempt_is_deferred
+        from flowfabric.ff_exec_core as c
+        where c.ctid = u.row_id
         offset 0
-    ) as h
-    where a.ctid = h.row_id;
+    ) as e
+    where e.attempt_is_deferred;
+    get diagnostics v_deferred_count = row_count;
+    if v_deferred_count < cardinality(array_remove(p_row_ids, null)) then
+        update flowfabric.ff_attempt as a
+        set attempt_state = p_state,
+            ended_at_ms = p_now_ms,
+            failure_reason = nullif(h.failure_reason, ''),
+            failure_category = nullif(h.failure_category, '')
+        from (
+            select u.failure_reason, u.failure_category, t.row_id
+            from unnest(
+                p_row_ids, p_partition_keys, p_execution_ids, p_attempt_indexes, p_failure_reasons,
+                p_failure_categories)
+                as u (row_id, partition_key, execution_id, attempt_index, failure_reason, failure_category)
+            cross join lateral (
+                select c.ctid as row_id
+                from flowfabric.ff_attempt as c
+                where c.partition_key = u.partition_key and c.execution_id = u.execution_id
+                    and c.attempt_index = u.attempt_index and c.attempt_state = 'started'
+                offset 0
+            ) as t
+            where u.row_id is not null
+            offset 0
+        ) as h
+        where a.ctid = h.row_id;
+    end if;
     -- After the locks, because the first frame of a stream may have been what they waited for.
     if not exists (select from flowfabric.ff_stream_meta) then
         return;
@@ -478,6 +501,7 @@ begin
         lease_expires_at_ms = null,
         lease_last_renewed_at_ms = null,
         attempt_timeout_at_ms = null,
+        attempt_is_deferred = false,
         open_reservation_count = 0,
         deadline_at_ms = null,
         terminal_at_ms = p_now_ms,

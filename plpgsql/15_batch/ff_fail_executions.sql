@@ -304,6 +304,7 @@ begin
         lease_expires_at_ms = null,
         lease_last_renewed_at_ms = null,
         attempt_timeout_at_ms = null,
+        attempt_is_deferred = false,
         open_reservation_count = 0,
         last_transition_at_ms = p_now_ms,
         last_mutation_at_ms = p_now_ms

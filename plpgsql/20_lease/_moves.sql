@@ -1,10 +1,12 @@
 -- The moves of a lease: issuing it, losing it, and the three bodies of a claim (spec 40, section 1.10).
 
--- The one statement that makes an execution owned. The attempt's row is written by the body that calls it. Whatever
--- grant there was ends here, be it the one that was consumed or an expired one: beside a lease there is no grant.
+-- The one statement that makes an execution owned. The attempt's row is written by the body that calls it, or deferred
+-- (_ff_write_deferred_attempt). Whatever grant there was ends here, be it the one that was consumed or an expired one:
+-- beside a lease there is no grant.
 create or replace function flowfabric._ff_issue_lease(
     p_exec flowfabric.ff_exec_core,
     p_attempt_id uuid,
+    p_attempt_is_deferred boolean,
     p_total_attempt_count integer,
     p_lease_reclaim_count integer,
     p_lease_id uuid,
@@ -30,6 +32,7 @@ begin
         blocking_reason = 'none',
         blocking_detail = null,
         attempt_state = 'running_attempt',
+        attempt_is_deferred = p_attempt_is_deferred,
         total_attempt_count = p_total_attempt_count,
         lease_reclaim_count = p_lease_reclaim_count,
         current_attempt_id = p_attempt_id,
@@ -59,7 +62,8 @@ begin
 end;
 $$;
 comment on function flowfabric._ff_issue_lease(
-    flowfabric.ff_exec_core, uuid, integer, integer, uuid, text, text, bigint, bigint, bigint, text, text, bigint) is
+    flowfabric.ff_exec_core, uuid, boolean, integer, integer, uuid, text, text, bigint, bigint, bigint, text, text,
+    bigint) is
 'Internal: the one way into leased; the epoch grows by one, whatever came before.';
 
 -- What the end of an ownership means beyond the execution's own row (the columns are _ff_set_unowned_state's).
@@ -168,6 +172,8 @@ declare
         when 'pending_replay_attempt' then 'replay'
         else 'initial'
     end;
+    -- Nothing to tell of a first attempt that the execution's own row does not.
+    v_is_deferred boolean := v_type = 'initial' and p_attempt_policy is null;
     v_note flowfabric.ff_exec_note;
 begin
     -- The pending lineage is consumed by the attempt that it describes.
@@ -182,22 +188,24 @@ begin
             pending_previous_attempt_index = null
         where n.partition_key = p_exec.partition_key and n.execution_id = p_exec.execution_id;
     end if;
-    insert into flowfabric.ff_attempt (
-        partition_key, execution_id, attempt_index, attempt_type, attempt_state, attempt_id, lease_id, lease_epoch,
-        worker_id, worker_instance_id, created_at_ms, started_at_ms, policy, retry_reason, previous_attempt_index,
-        replay_reason, replay_requested_by, replayed_from_attempt_index)
-    values (
-        p_exec.partition_key, p_exec.execution_id, p_exec.total_attempt_count, v_type, 'started', v_attempt_id,
-        v_lease_id, p_exec.current_lease_epoch + 1, p_worker_id, p_worker_instance_id, p_now_ms, p_now_ms,
-        p_attempt_policy,
-        case v_type when 'retry' then v_note.pending_retry_reason end,
-        case v_type when 'retry' then v_note.pending_previous_attempt_index end,
-        case v_type when 'replay' then v_note.pending_replay_reason end,
-        case v_type when 'replay' then v_note.pending_replay_requested_by end,
-        case v_type when 'replay' then v_note.pending_previous_attempt_index end);
+    if not v_is_deferred then
+        insert into flowfabric.ff_attempt (
+            partition_key, execution_id, attempt_index, attempt_type, attempt_state, attempt_id, lease_id, lease_epoch,
+            worker_id, worker_instance_id, created_at_ms, started_at_ms, policy, retry_reason, previous_attempt_index,
+            replay_reason, replay_requested_by, replayed_from_attempt_index)
+        values (
+            p_exec.partition_key, p_exec.execution_id, p_exec.total_attempt_count, v_type, 'started', v_attempt_id,
+            v_lease_id, p_exec.current_lease_epoch + 1, p_worker_id, p_worker_instance_id, p_now_ms, p_now_ms,
+            p_attempt_policy,
+            case v_type when 'retry' then v_note.pending_retry_reason end,
+            case v_type when 'retry' then v_note.pending_previous_attempt_index end,
+            case v_type when 'replay' then v_note.pending_replay_reason end,
+            case v_type when 'replay' then v_note.pending_replay_requested_by end,
+            case v_type when 'replay' then v_note.pending_previous_attempt_index end);
+    end if;
     perform flowfabric._ff_issue_lease(
-        p_exec, v_attempt_id, p_exec.total_attempt_count + 1, p_exec.lease_reclaim_count, v_lease_id, p_worker_id,
-        p_worker_instance_id, p_lease_ttl_ms,
+        p_exec, v_attempt_id, v_is_deferred, p_exec.total_attempt_count + 1, p_exec.lease_reclaim_count, v_lease_id,
+        p_worker_id, p_worker_instance_id, p_lease_ttl_ms,
         p_now_ms + nullif(coalesce(p_attempt_timeout_ms, p_exec.attempt_timeout_ms), 0), p_deadline_at_ms, 'acquired',
         p_reason, p_now_ms);
     return flowfabric._ff_claim_row(
@@ -249,7 +257,7 @@ begin
     where a.partition_key = p_exec.partition_key and a.execution_id = p_exec.execution_id
         and a.attempt_index = p_exec.total_attempt_count - 1;
     perform flowfabric._ff_issue_lease(
-        p_exec, p_exec.current_attempt_id, p_exec.total_attempt_count, p_exec.lease_reclaim_count, v_lease_id,
+        p_exec, p_exec.current_attempt_id, false, p_exec.total_attempt_count, p_exec.lease_reclaim_count, v_lease_id,
         p_worker_id, p_worker_instance_id, p_lease_ttl_ms,
         p_now_ms + nullif(coalesce(p_attempt_timeout_ms, v_remaining_ms, p_exec.attempt_timeout_ms), 0),
         p_deadline_at_ms, 'acquired', p_reason, p_now_ms);
@@ -354,8 +362,8 @@ begin
         v_lease_id, v_exec.current_lease_epoch + 1, p_worker_id, p_worker_instance_id, p_now_ms, p_now_ms,
         p_attempt_policy, v_reason, v_exec.total_attempt_count - 1);
     perform flowfabric._ff_issue_lease(
-        v_exec, v_attempt_id, v_exec.total_attempt_count + 1, v_exec.lease_reclaim_count + 1, v_lease_id, p_worker_id,
-        p_worker_instance_id, p_lease_ttl_ms,
+        v_exec, v_attempt_id, false, v_exec.total_attempt_count + 1, v_exec.lease_reclaim_count + 1, v_lease_id,
+        p_worker_id, p_worker_instance_id, p_lease_ttl_ms,
         p_now_ms + nullif(coalesce(p_attempt_timeout_ms, v_exec.attempt_timeout_ms), 0), null, 'reclaimed', v_reason,
         p_now_ms);
     if (v_exec.lease_reclaim_count + 1) % 100 = 0 then

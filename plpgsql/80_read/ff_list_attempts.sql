@@ -22,7 +22,7 @@ begin
     return query
     with page as materialized (
         select a.*
-        from flowfabric.ff_attempt as a
+        from flowfabric._ff_all_attempts() as a
         where a.partition_key = v_key.partition_key and a.execution_id = v_key.execution_id
             and a.attempt_index > coalesce(p_after_index, -1)
         order by a.attempt_index

@@ -13,7 +13,35 @@ select -- noqa: ST06
     (coalesce(a.ended_at_ms, flowfabric.ff_now_ms()) - a.started_at_ms) * interval '1 millisecond' as run_time,
     a.failure_reason,
     a.failure_category
-from flowfabric.ff_attempt as a;
+from (
+    select
+        w.partition_key,
+        w.execution_id,
+        w.attempt_index,
+        w.attempt_type,
+        w.attempt_state,
+        w.worker_id,
+        w.started_at_ms,
+        w.ended_at_ms,
+        w.failure_reason,
+        w.failure_category
+    from flowfabric.ff_attempt as w
+    union all
+    -- As _ff_all_attempts, which a reader of the view may not call.
+    select
+        e.partition_key,
+        e.execution_id,
+        e.total_attempt_count - 1 as attempt_index,
+        'initial'::flowfabric.ff_attempt_type as attempt_type,
+        'started'::flowfabric.ff_attempt_row_state as attempt_state,
+        e.current_worker_id as worker_id,
+        e.started_at_ms,
+        null::bigint as ended_at_ms,
+        null::text as failure_reason,
+        null::text as failure_category
+    from flowfabric.ff_exec_core as e
+    where e.attempt_is_deferred
+) as a;
 
 comment on view flowfabric.ff_v_attempt is
 'Attempts: the concrete runs of executions.';

@@ -46,6 +46,21 @@ begin
         from flowfabric.ff_exec_core as e
         where e.lifecycle_phase = 'active' and (e.current_lease_epoch < 1 or e.current_attempt_id is null)
         union all
+        -- Only an attempt that runs may have no row of its own, and then it has none.
+        select
+            'deferred_attempt_is_running_and_unwritten',
+            flowfabric.ff_format_execution_id(e.partition_key, e.execution_id),
+            jsonb_build_object('lifecycle_phase', e.lifecycle_phase, 'total_attempt_count', e.total_attempt_count)
+        from flowfabric.ff_exec_core as e
+        where e.attempt_is_deferred
+            and (
+                e.lifecycle_phase <> 'active'
+                or exists (
+                    select from flowfabric.ff_attempt as a
+                    where a.partition_key = e.partition_key and a.execution_id = e.execution_id
+                        and a.attempt_index = e.total_attempt_count - 1)
+            )
+        union all
         -- Attempts: counted right, the current one there and of the current lease, at most one unfinished.
         select
             c.check_name, flowfabric.ff_format_execution_id(e.partition_key, e.execution_id),
@@ -63,7 +78,7 @@ begin
                 max(t.attempt_id::text) filter (where t.attempt_index = x.total_attempt_count - 1) as current_id,
                 array_agg(t.attempt_index order by t.attempt_index)
                     filter (where t.attempt_state in ('started', 'suspended')) as unfinished
-            from flowfabric.ff_attempt as t
+            from flowfabric._ff_all_attempts() as t
             join flowfabric.ff_exec_core as x on x.partition_key = t.partition_key and x.execution_id = t.execution_id
             group by t.partition_key, t.execution_id
         ) as a on a.partition_key = e.partition_key and a.execution_id = e.execution_id

@@ -50,7 +50,10 @@ BATCHES = [complete, complete_with_results, fail, retry, renew]
 
 
 def add_leases(connection: Connection, count: int) -> list[Lease]:
-    """Live leases in numbers for which the engine's own functions would take too long."""
+    """Live leases in numbers for which the engine's own functions would take too long.
+
+    Every other attempt has its row, as one that was paused before.
+    """
     connection.execute(
         """
         with core as (
@@ -59,12 +62,12 @@ def add_leases(connection: Connection, count: int) -> list[Lease]:
                 ownership_state, eligibility_state, blocking_reason, attempt_state, total_attempt_count,
                 current_lease_epoch, created_at_ms, last_transition_at_ms, last_mutation_at_ms, started_at_ms,
                 lease_acquired_at_ms, lease_expires_at_ms, lease_last_renewed_at_ms, current_attempt_id,
-                current_lease_id, current_worker_id, current_worker_instance_id)
+                current_lease_id, current_worker_id, current_worker_instance_id, attempt_is_deferred)
             select
                 86, gen_random_uuid(), 'default', 'default', 'test', 'active', 'leased', 'not_applicable',
                 'none', 'running_attempt', 1, 1, now.ms, now.ms, now.ms, now.ms, now.ms, now.ms + 3600000,
-                now.ms, gen_random_uuid(), gen_random_uuid(), 'worker', 'worker-1'
-            from flowfabric.ff_now_ms() as now (ms), generate_series(1, %s)
+                now.ms, gen_random_uuid(), gen_random_uuid(), 'worker', 'worker-1', n %% 2 = 0
+            from flowfabric.ff_now_ms() as now (ms), generate_series(1, %s) as n
             returning *
         ),
         payload as (
@@ -78,6 +81,7 @@ def add_leases(connection: Connection, count: int) -> list[Lease]:
             c.partition_key, c.execution_id, 0, 'initial', 'started', c.current_attempt_id,
             c.current_lease_id, 1, c.created_at_ms, c.created_at_ms, 'worker', 'worker-1'
         from core as c
+        where not c.attempt_is_deferred
         """,
         [count],
     )

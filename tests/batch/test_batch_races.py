@@ -186,7 +186,9 @@ def test_a_row_that_changed_during_the_wait_is_judged_and_changed_as_it_is_then(
     holder, worker = connect(autocommit=False), connect()
     renew(holder, [renewed], lease_ttl_ms=9_000)
     complete(holder, [finished])
-    holder.execute("update flowfabric.ff_attempt set policy = '{}' where execution_id = %s", [renewed.uuid])
+    holder.execute(
+        "update flowfabric.ff_exec_core set instance_tag = 'changed' where execution_id = %s", [renewed.uuid]
+    )
     waiting = in_background(lambda: batch(worker, [untouched, finished, renewed]))
     wait_until_blocked(db, worker, by=holder)
     clock.freeze(1_600)
@@ -196,7 +198,7 @@ def test_a_row_that_changed_during_the_wait_is_judged_and_changed_as_it_is_then(
     (core,) = rows(
         db,
         """
-        select e.lifecycle_phase::text, e.terminal_at_ms, a.ended_at_ms, a.policy
+        select e.lifecycle_phase::text, e.terminal_at_ms, a.ended_at_ms, e.instance_tag
         from flowfabric.ff_exec_core as e
         join flowfabric.ff_attempt as a using (partition_key, execution_id)
         where e.execution_id = %s
@@ -207,7 +209,7 @@ def test_a_row_that_changed_during_the_wait_is_judged_and_changed_as_it_is_then(
         "lifecycle_phase": "terminal",
         "terminal_at_ms": 1_600,
         "ended_at_ms": 1_600,
-        "policy": {},
+        "instance_tag": "changed",
     }
 
 

@@ -53,7 +53,7 @@ DAMAGE = {
     "alter function flowfabric.ff_now_ms() security definer": (11, "flowfabric.ff_now_ms()"),
     "create trigger extra before update on flowfabric.ff_setting execute function"
     " suppress_redundant_updates_trigger()": (12, "trigger extra on ff_setting"),
-    "delete from flowfabric.ff_attempt": (14, "current_attempt_exists"),
+    "update flowfabric.ff_exec_core set attempt_is_deferred = false": (14, "current_attempt_exists"),
     "update flowfabric.ff_scanner set last_run_at_ms = 1, next_due_at_ms = 2": (15, "critical scanners"),
 }
 

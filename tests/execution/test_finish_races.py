@@ -46,7 +46,8 @@ def lease_events(connection: Connection) -> list[str]:
 
 def attempts(connection: Connection) -> list[str]:
     return texts(
-        connection, "select a.attempt_state::text from flowfabric.ff_attempt as a order by a.attempt_index"
+        connection,
+        "select a.attempt_state::text from flowfabric._ff_all_attempts() as a order by a.attempt_index",
     )
 
 

@@ -1,8 +1,9 @@
-"""The state model: which vectors are legal, stated here a third time, by hand, from the specification.
+"""The state model: which vectors are legal, stated here once more, by hand, from the specification.
 
-In the database the rules stand twice: `_ff_broken_state_rule` names each of them, `_ff_state_is_legal` is the
-quick form that the table's constraint calls. A row that the two judged differently would either be refused
-without a reason or be stored although a rule is broken.
+In the database `_ff_broken_state_rule` names each rule, `_ff_state_is_legal` is a quick form that raises, and
+`_ff_row_is_legal`, which the table's constraint calls, knows the vectors of the hot paths by itself. A row
+that two of them judged differently would either be refused without a reason or be stored although a rule is
+broken.
 """
 
 from __future__ import annotations
@@ -115,17 +116,45 @@ PARAMETERS: Final = {
     "reclaims": "integer",
     "open_reservations": "integer",
 }
+#: The columns of the row that they come from.
+ROW_COLUMNS: Final = {
+    "phase": "lifecycle_phase",
+    "ownership": "ownership_state",
+    "eligibility": "eligibility_state",
+    "blocking": "blocking_reason",
+    "outcome": "terminal_outcome",
+    "lease_id": "current_lease_id",
+    "worker_id": "current_worker_id",
+    "worker_instance_id": "current_worker_instance_id",
+    "suspension_id": "current_suspension_id",
+    "lease_epoch": "current_lease_epoch",
+    "total_attempts": "total_attempt_count",
+    "retries": "retry_count",
+    "replays": "replay_count",
+    "reclaims": "lease_reclaim_count",
+    "open_reservations": "open_reservation_count",
+}
 COLUMNS: Final = ", ".join(f"{name} {kind}" for name, kind in PARAMETERS.items())
 DECLARATION: Final = ", ".join(f"p_{name} {kind}" for name, kind in PARAMETERS.items())
 ARGUMENTS: Final = ", ".join(f"v.{name}" for name in PARAMETERS)
 
-#: Both verdicts on each vector of a JSON array: the rule that it breaks, or NULL.
+#: The vector v as a row of the table.
+ROW: Final = "jsonb_populate_record(null::flowfabric.ff_exec_core, jsonb_build_object({}))".format(
+    ", ".join(f"'{ROW_COLUMNS.get(name, name)}', v.{name}" for name in PARAMETERS)
+)
+
+#: The verdicts on each vector of a JSON array: the rule that it breaks, or NULL.
 VERDICTS: Final = f"""
-    create function pg_temp.quick_verdict({DECLARATION}) returns text language plpgsql as $$
+    create function pg_temp.quick_verdict(p_row flowfabric.ff_exec_core, {DECLARATION}) returns text
+    language plpgsql as $$
     declare
         v_detail text;
     begin
-        if flowfabric._ff_state_is_legal({", ".join(f"p_{name}" for name in PARAMETERS)}) then
+        if p_row is null then
+            if flowfabric._ff_state_is_legal({", ".join(f"p_{name}" for name in PARAMETERS)}) then
+                return null;
+            end if;
+        elsif flowfabric._ff_row_is_legal(p_row) then
             return null;
         end if;
         return 'returned instead of raising';
@@ -133,9 +162,10 @@ VERDICTS: Final = f"""
         get stacked diagnostics v_detail = pg_exception_detail;
         return coalesce(v_detail::jsonb ->> 'invariant', 'raised without a rule');
     end $$;
-    create function pg_temp.verdicts(p_vectors jsonb) returns table (quick text, named text)
+    create function pg_temp.verdicts(p_vectors jsonb) returns table (of_row text, quick text, named text)
     language sql as $$
-        select pg_temp.quick_verdict({ARGUMENTS}), flowfabric._ff_broken_state_rule({ARGUMENTS})
+        select pg_temp.quick_verdict({ROW}, {ARGUMENTS}), pg_temp.quick_verdict(null, {ARGUMENTS}),
+            flowfabric._ff_broken_state_rule({ARGUMENTS})
         from jsonb_array_elements(p_vectors) with ordinality as e (vector, item)
         cross join lateral jsonb_to_record(e.vector) as v ({COLUMNS})
         order by e.item
@@ -221,9 +251,8 @@ def rules(server: Cluster) -> Iterator[Connection]:
         yield connection
 
 
-def verdicts(connection: Connection, vectors: list[Vector]) -> list[tuple[str | None, str | None]]:
-    rows = connection.execute("select quick, named from pg_temp.verdicts(%s)", [Jsonb(vectors)])
-    return [(quick, named) for quick, named in rows]
+def verdicts(connection: Connection, vectors: list[Vector]) -> list[tuple[str | None, ...]]:
+    return connection.execute("select * from pg_temp.verdicts(%s)", [Jsonb(vectors)]).fetchall()
 
 
 def test_of_all_combinations_exactly_those_of_the_specification_are_legal(db: Connection) -> None:
@@ -239,12 +268,17 @@ def test_of_all_combinations_exactly_those_of_the_specification_are_legal(db: Co
         create or replace function flowfabric._ff_raise(p_code text, p_fn text, p_detail jsonb default '{{}}')
         returns void language plpgsql as $$ begin return; end $$;
         create temporary table judged as
-        select v.*, flowfabric._ff_state_is_legal({ARGUMENTS}) as quick from vector as v
+        select
+            v.*, flowfabric._ff_state_is_legal({ARGUMENTS}) as quick,
+            flowfabric._ff_row_is_legal({ROW}) as of_row
+        from vector as v
         """
     )
 
     assert db.execute("select count(*) from judged").fetchone() == (4 * 4 * 9 * 17 * 6 * 7,)
-    assert db.execute("select * from judged where quick is distinct from (named is null)").fetchall() == []
+    for form in ("quick", "of_row"):
+        differing = f"select * from judged where {form} is distinct from (named is null)"
+        assert db.execute(differing).fetchall() == []
     labels = ", ".join(f"{name}::text" for name in STATE_FIELDS)
     legal = db.execute(f"select {labels} from judged where quick").fetchall()
     assert sorted(legal) == sorted(state[:6] for state in LEGAL_STATES)
@@ -254,10 +288,10 @@ def test_of_all_combinations_exactly_those_of_the_specification_are_legal(db: Co
 def test_what_is_wrong_beside_a_legal_state_is_named(rules: Connection, phase: str) -> None:
     vectors = [legal_vector(state) for state in LEGAL_STATES if state[0] == phase]
     legal = [*vectors, *(other for vector in vectors for other in variations(vector))]
-    assert verdicts(rules, legal) == [(None, None)] * len(legal)
+    assert verdicts(rules, legal) == [(None, None, None)] * len(legal)
 
     wrong = [fault for vector in vectors for fault in faults(vector)]
-    assert verdicts(rules, [vector for vector, _ in wrong]) == [(rule, rule) for _, rule in wrong]
+    assert verdicts(rules, [vector for vector, _ in wrong]) == [(rule, rule, rule) for _, rule in wrong]
 
 
 def mutations() -> st.SearchStrategy[Vector]:
@@ -289,9 +323,9 @@ def mutations() -> st.SearchStrategy[Vector]:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(vectors=st.lists(mutations(), min_size=1, max_size=20))
-def test_the_two_forms_of_the_rules_agree(rules: Connection, vectors: list[Vector]) -> None:
-    for vector, (quick, named) in zip(vectors, verdicts(rules, vectors), strict=True):
-        assert quick == named, vector
+def test_all_forms_of_the_rules_agree(rules: Connection, vectors: list[Vector]) -> None:
+    for vector, (of_row, quick, named) in zip(vectors, verdicts(rules, vectors), strict=True):
+        assert of_row == quick == named, vector
 
 
 def test_the_public_state_follows_from_the_state(rules: Connection) -> None:

@@ -251,7 +251,7 @@ def test_of_many_claimers_at_once_one_wins(connect: Connect, race: Race, granted
         except psycopg.Error as refused:
             answers.append(refused.diag.message_primary)
     assert sorted(answers) == ["claimed"] + ["execution_not_leaseable"] * 5
-    assert count(race.watcher, "ff_attempt") == 1
+    assert count(race.watcher, "_ff_all_attempts()") == 1
 
 
 def test_a_claim_that_waited_for_a_cancellation_finds_an_ended_execution(race: Race, granted: None) -> None:
@@ -260,7 +260,7 @@ def test_a_claim_that_waited_for_a_cancellation_finds_an_ended_execution(race: R
     race.leader.commit()
     assert refusal(waiting) == "execution_not_leaseable"
     assert core(race.watcher)["public_state"] == "cancelled"
-    assert count(race.watcher, "ff_attempt") == count(race.watcher, "ff_claim_grant") == 0
+    assert count(race.watcher, "_ff_all_attempts()") == count(race.watcher, "ff_claim_grant") == 0
 
 
 def test_a_cancellation_that_waited_for_a_claim_ends_the_new_attempt(race: Race, granted: None) -> None:

@@ -137,8 +137,9 @@ _STORED = """
     select
         flowfabric.ff_format_execution_id(e.partition_key, e.execution_id),
         jsonb_build_object(
-            'core', to_jsonb(e) || jsonb_build_object('public_state', flowfabric._ff_public_state(
-                e.lifecycle_phase, e.terminal_outcome, e.eligibility_state)),
+            'core', to_jsonb(e) - 'attempt_is_deferred' || jsonb_build_object(
+                'public_state', flowfabric._ff_public_state(
+                    e.lifecycle_phase, e.terminal_outcome, e.eligibility_state)),
             'required_capabilities', (
                 select to_jsonb(s.tokens) from flowfabric.ff_capability_set as s
                 where s.capability_set_id = e.capability_set_id),
@@ -150,7 +151,7 @@ _STORED = """
                 where p.partition_key = e.partition_key and p.execution_id = e.execution_id),
             'attempts', (
                 select coalesce(jsonb_agg(to_jsonb(a) order by a.attempt_index), '[]')
-                from flowfabric.ff_attempt as a
+                from flowfabric._ff_all_attempts() as a
                 where a.partition_key = e.partition_key and a.execution_id = e.execution_id),
             'grant', (
                 select to_jsonb(g) from flowfabric.ff_claim_grant as g

@@ -94,8 +94,8 @@ class Engine:
         self.db.execute(
             f"""create function flowfabric.refuse() returns trigger language plpgsql
                 as $$ begin raise exception 'poisoned'; end $$;
-                create trigger poison before update on flowfabric.ff_attempt for each row
-                when (old.execution_id = '{uuid(number)}') execute function flowfabric.refuse()"""
+                create trigger poison before insert or update on flowfabric.ff_attempt for each row
+                when (new.execution_id = '{uuid(number)}') execute function flowfabric.refuse()"""
         )
 
 

@@ -28,8 +28,9 @@ _INSTALLED = {
 _EVENT_STREAMS = ("completion", "lease", "signal", "operator", "worker")
 
 
-#: Columns that were derived from others and are no longer stored.
-_RETIRED = {"ff_exec_core": {"public_state"}}
+#: Columns that come and go between releases and hold nothing of a user's: one that was derived from others,
+#: and one that tells where the running attempt is stored.
+_NO_DATA = {"ff_exec_core": {"public_state", "attempt_is_deferred"}}
 
 
 def stored_rows(db: Connection) -> Facts:
@@ -40,7 +41,7 @@ def stored_rows(db: Connection) -> Facts:
     ).fetchall()
     return {
         table: [
-            {column: value for column, value in row.items() if column not in _RETIRED.get(table, ())}
+            {column: value for column, value in row.items() if column not in _NO_DATA.get(table, ())}
             for (row,) in db.execute(
                 sql.SQL("select to_jsonb(t) from {} as t").format(sql.Identifier("flowfabric", table))
             )

@@ -107,3 +107,26 @@ def test_work_goes_on_after_a_rollback_that_loses_no_rows(upgraded: Installation
     roll_back(upgraded.dsn, down_to=first_without_tables())
     migrate(upgraded.dsn)
     upgraded.world.finish(upgraded.db)
+
+
+def test_a_running_first_attempt_gets_its_row_before_the_functions_that_need_it_come_back(
+    upgraded: Installation,
+) -> None:
+    upgraded.db.execute("select flowfabric.ff_create_execution('test', p_lane_id => 'undone')")
+    (claim,) = upgraded.db.execute(
+        "select c.execution_id from flowfabric.ff_claim_next('{undone}', 'pool', 'pool-1') as c"
+    ).fetchall()
+    (claimed,) = upgraded.db.execute(
+        "select a.attempt_id, a.lease_id, a.lease_epoch, a.worker_id, a.started_at_ms"
+        " from flowfabric.ff_list_attempts(%s) as a",
+        claim,
+    ).fetchall()
+
+    roll_back(upgraded.dsn, down_to=18)
+
+    written = upgraded.db.execute(
+        "select a.attempt_id, a.lease_id, a.lease_epoch, a.worker_id, a.started_at_ms"
+        " from flowfabric.ff_attempt as a where a.attempt_id = %s and a.attempt_state = 'started'",
+        [claimed[0]],
+    ).fetchall()
+    assert written == [claimed]
