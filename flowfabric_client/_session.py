@@ -17,6 +17,8 @@ from typing import Any, Self, TypeVar, cast
 
 import psycopg
 from psycopg.abc import Buffer
+from psycopg.adapt import AdaptersMap
+from psycopg.pq.abc import PGresult
 from psycopg.rows import scalar_row
 from psycopg.types.json import JsonbLoader
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
@@ -150,7 +152,7 @@ def _fetch(connection: psycopg.Connection[Any], call: Call[T]) -> list[T]:
     # Not `connection.cursor()`: the kind of cursor that a framework has chosen for its own queries may bind
     # parameters in a way of its own.
     with psycopg.Cursor(connection, row_factory=_row_factory(call)) as cursor:
-        _read_json(cursor)
+        read_json(cursor.adapters)
         return cast(list[T], cursor.execute(call.sql, call.params).fetchall())
 
 
@@ -258,7 +260,7 @@ class AsyncSession:
 
 async def _fetch_async(connection: psycopg.AsyncConnection[Any], call: Call[T]) -> list[T]:
     async with psycopg.AsyncCursor(connection, row_factory=_row_factory(call)) as cursor:
-        _read_json(cursor)
+        read_json(cursor.adapters)
         await cursor.execute(call.sql, call.params)
         return cast(list[T], await cursor.fetchall())
 
@@ -267,20 +269,19 @@ def _row_factory(call: Call[Any]) -> Any:
     if call.row is None:
         return scalar_row
     row = call.row
+    return lambda cursor: row_maker(row, cursor.pgresult)
+
+
+def row_maker(row: Any, result: PGresult | None) -> Callable[[Sequence[Any]], Any]:
+    """What makes a row of a class of the values of a result."""
     wanted = _column_names(row.__match_args__)
-
-    def factory(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> Callable[[Sequence[Any]], Any]:
-        # Not `cursor.description`: that makes an object of every column, which takes longer than to send the
-        # call.
-        result = cursor.pgresult
-        columns = [result.fname(place) for place in range(result.nfields)] if result is not None else []
-        if columns == wanted:
-            return lambda values: row(*values)
-        # A newer installation may return columns that this client does not know.
-        places = [columns.index(name) for name in wanted]
-        return lambda values: row(*(values[place] for place in places))
-
-    return factory
+    # Not `cursor.description`: that makes an object of every column, which takes longer than to send a call.
+    columns = [result.fname(place) for place in range(result.nfields)] if result is not None else []
+    if columns == wanted:
+        return lambda values: row(*values)
+    # A newer installation may return columns that this client does not know.
+    places = [columns.index(name) for name in wanted]
+    return lambda values: row(*(values[place] for place in places))
 
 
 @functools.cache
@@ -288,9 +289,12 @@ def _column_names(fields: tuple[str, ...]) -> list[bytes]:
     return [field.encode() for field in fields]
 
 
-def _read_json(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> None:
-    # Django takes JSON as text, and others may have a decoder of their own: the rows promise objects.
-    cursor.adapters.register_loader(_JSONB, _ObjectLoader)
+def read_json(adapters: AdaptersMap) -> None:
+    """Let JSON be read as objects, which the rows promise.
+
+    Django takes it as text, and others may have a decoder of their own.
+    """
+    adapters.register_loader(_JSONB, _ObjectLoader)
 
 
 class _ObjectLoader(JsonbLoader):

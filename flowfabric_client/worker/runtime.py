@@ -20,6 +20,7 @@ from uuid import UUID
 
 import psycopg
 
+from flowfabric_client import _calls
 from flowfabric_client._sql import SqlSources
 from flowfabric_client.aio import AsyncClient
 from flowfabric_client.errors import (
@@ -30,11 +31,13 @@ from flowfabric_client.errors import (
     TransportError,
     UnavailableError,
     ValidationError,
+    from_psycopg,
 )
 from flowfabric_client.handle import Handle
 from flowfabric_client.rows import ClaimedExecution
 from flowfabric_client.worker import events
 from flowfabric_client.worker.backoff import LONGEST_S, Backoff
+from flowfabric_client.worker.calls import CallLine
 from flowfabric_client.worker.connections import ConnectionOptions, HandlerConnections
 from flowfabric_client.worker.handlers import Ended, Handler
 from flowfabric_client.worker.job import Claim, Failure, Job, Outcome
@@ -102,6 +105,8 @@ class Runtime:
         # None until the registry was asked whether this worker may work.
         self._paused: bool | None = None
         self._woken = asyncio.Event()
+        # While this worker listens.
+        self._call_line: CallLine | None = None
         self._slots_changed = asyncio.Event()
         self._registered_as_waiter_at = float("-inf")
         self._reclaimed_at = float("-inf")
@@ -230,7 +235,7 @@ class Runtime:
                 if was_empty and not (is_waiter or is_called):
                     await self._register_as_waiter()
                     is_waiter = True
-                was_empty = not (await self._claim(1) if is_called else await self._look())
+                was_empty = not (await self._answer_call() if is_called else await self._look())
                 backoff.reset()
             except FlowFabricError as error:
                 if not self._has_claimed and _is_final(error):
@@ -306,6 +311,21 @@ class Runtime:
             await self._hand_back_unknown_leases()
             self._claim_answer_was_lost = False
 
+    async def _answer_call(self) -> bool:
+        """Claim what this worker was called for; whether it was still there."""
+        await self._know_server()
+        if self._call_line is None:
+            return await self._claim(1)
+        try:
+            claims = await self._call_line.claim()
+        except psycopg.Error as error:
+            raise from_psycopg(error, function="ff_claim_next") from error
+        if claims is None:
+            return await self._claim(1)
+        self._has_claimed = True
+        await self._accept(claims)
+        return bool(claims)
+
     async def _claim(self, limit: int | None = None) -> bool:
         """Claim for the free slots, or for so many of them; whether there was anything."""
         await self._know_server()
@@ -365,31 +385,27 @@ class Runtime:
         return found
 
     async def _claim_some(self, limit: int) -> list[ClaimedExecution]:
-        options = self._options
-        claims = await self._client.claim_next(
-            options.lanes,
-            options.worker_id,
-            options.instance_id,
-            capabilities=options.capabilities,
-            max=limit,
-            lease_ttl_ms=options.lease_ttl_ms,
-            namespace=options.namespace,
-        )
+        claims = await self._client.claim_next(**self._claim_arguments(limit))
         self._has_claimed = True
         return claims
+
+    def _claim_arguments(self, limit: int) -> dict[str, Any]:
+        options = self._options
+        return {
+            "lanes": options.lanes,
+            "worker_id": options.worker_id,
+            "worker_instance_id": options.instance_id,
+            "capabilities": options.capabilities,
+            "max": limit,
+            "lease_ttl_ms": options.lease_ttl_ms,
+            "namespace": options.namespace,
+        }
 
     async def _reclaim(self) -> bool:
         """Take over what others have lost; whether there was anything."""
         self._reclaimed_at = time.monotonic()
-        options = self._options
         reclaimed = await self._client.reclaim_next(
-            options.lanes,
-            options.worker_id,
-            options.instance_id,
-            capabilities=options.capabilities,
-            max=min(self._free_slots(), LARGEST_CLAIM),
-            lease_ttl_ms=options.lease_ttl_ms,
-            namespace=options.namespace,
+            **self._claim_arguments(min(self._free_slots(), LARGEST_CLAIM))
         )
         await self._accept([row for row in reclaimed if row.lease_id is not None])
         for row in reclaimed:
@@ -591,44 +607,19 @@ class Runtime:
     # Hearing and being heard
 
     async def _listen(self) -> float:
-        connection = await psycopg.AsyncConnection.connect(
-            self._options.listen_dsn, autocommit=True, fallback_application_name=self._options.instance_id
-        )
-        async with connection:
-            await connection.execute("listen ff_eligible")
-            # What was announced while nobody listened is not announced again.
-            self._woken.set()
-            await self._hear(connection)
-        return 0
-
-    async def _hear(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        """Be woken by notifications until the connection is closed.
-
-        Raises:
-            OperationalError: it is.
-        """
-        # Not `connection.notifies()`, which wakes up ten times a second when nothing comes.
-        loop = asyncio.get_running_loop()
-        closed: asyncio.Future[None] = loop.create_future()
-        lanes = {lane.encode(connection.info.encoding) for lane in self._options.lanes}
-        socket = connection.fileno()
-
-        def hear() -> None:
+        options = self._options
+        claim = _calls.claim_next(**self._claim_arguments(1))
+        async with CallLine.open(
+            options.listen_dsn, options.instance_id, options.lanes, claim, self._woken.set
+        ) as line:
+            self._call_line = line
             try:
-                connection.pgconn.consume_input()
-            except psycopg.OperationalError as error:
-                loop.remove_reader(socket)
-                closed.set_exception(error)
-                return
-            while (notification := connection.pgconn.notifies()) is not None:
-                if notification.extra in lanes:
-                    self._woken.set()
-
-        loop.add_reader(socket, hear)
-        try:
-            await closed
-        finally:
-            loop.remove_reader(socket)
+                # What was announced while nobody listened is not announced again.
+                self._woken.set()
+                await line.hear()
+            finally:
+                self._call_line = None
+        return 0
 
     def _register_or_beat(self) -> Callable[[], Awaitable[float]]:
         options = self._options

@@ -15,6 +15,7 @@ from psycopg.conninfo import make_conninfo
 from flowfabric_client import AsyncClient, Client
 from flowfabric_client.errors import SchemaVersionMismatchError
 from flowfabric_client.worker import Context, LeaseLost, SyncContext, Worker, events
+from flowfabric_client.worker.calls import CallLine
 from tests.conftest import Connect
 from tests.support.cluster import Cluster, Connection
 from tests.support.concurrency import wait_until
@@ -380,14 +381,19 @@ def test_an_idle_worker_is_woken_by_new_work(database: str, client: Client, db: 
 def test_one_empty_look_follows_the_claim_of_a_worker_that_is_known_to_wait(
     database: str, client: Client, db: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks: list[int] = []
-    claim_next = AsyncClient.claim_next
+    looks: list[str] = []
+    claim_next, answer_call = AsyncClient.claim_next, CallLine.claim
 
-    async def counted(self: AsyncClient, *arguments: Any, **named: Any) -> Any:
-        looks.append(named["max"])
-        return await claim_next(self, *arguments, **named)
+    async def count_look(self: AsyncClient, **arguments: Any) -> Any:
+        looks.append("for all slots")
+        return await claim_next(self, **arguments)
 
-    monkeypatch.setattr(AsyncClient, "claim_next", counted)
+    async def count_answer(self: CallLine) -> Any:
+        looks.append("for one")
+        return await answer_call(self)
+
+    monkeypatch.setattr(AsyncClient, "claim_next", count_look)
+    monkeypatch.setattr(CallLine, "claim", count_answer)
     worker = Worker(database, concurrency=8, poll_interval_ms=60_000, run_ticks=False)
     with running(worker) as run:
         wait_until(lambda: is_listening(db, worker), "the worker listened")
@@ -398,8 +404,7 @@ def test_one_empty_look_follows_the_claim_of_a_worker_that_is_known_to_wait(
         create(client, "unknown")
         run.wait_for(events.Idle, 3)
     # What it was called for, whether there is more, and once again a moment later.
-    assert looks[0] == 1
-    assert len(looks) == 3
+    assert looks == ["for one", "for all slots", "for all slots"]
 
 
 def is_listening(db: Connection, worker: Worker) -> bool:
