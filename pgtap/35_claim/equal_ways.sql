@@ -1,7 +1,7 @@
 -- One effect, several ways: the quick claim, the set-based claim and the moves of the lease folder write the same rows.
 begin;
 \ir ../helpers.sql
-select plan(17);
+select plan(21);
 
 create function ff_tap.id(p_number integer)
 returns text
@@ -149,6 +149,40 @@ select is(
     :'batch'::jsonb -> l.lane_id, :'by_moves'::jsonb -> l.lane_id,
     'a batch writes what the moves write: ' || l.lane_id)
 from flowfabric.ff_lane_registry as l order by l.lane_id;
+
+-- Several first attempts, which have a quick way of their own.
+create function ff_tap.answers(p_capabilities text[] default '{}')
+returns jsonb
+language sql volatile
+as $$
+    select jsonb_agg(to_jsonb(c) - array['lease_id', 'attempt_id'])
+    from flowfabric.ff_claim_next(
+        '{several}', 'pool', 'pool-1', p_capabilities, p_max => 3, p_lease_ttl_ms => 3000) as c
+$$;
+select ff_tap.execution(ff_tap.id(20), p_lane_id => 'several', p_payload => 'plain');
+select ff_tap.execution(
+    ff_tap.id(21), '{"timeout_policy": {"attempt_timeout_ms": 500}}', p_lane_id => 'several',
+    p_tags => '{"ff.instance_id": "i"}');
+select ff_tap.execution(ff_tap.id(22), p_lane_id => 'several', p_deadline_at_ms => 90000);
+savepoint several;
+select ff_tap.claim_by_moves(n) from generate_series(20, 22) as n;
+select ff_tap.rows_of('several')::text as by_moves \gset
+rollback to several;
+select ff_tap.answers('{gpu}')::text as answers \gset
+select is(ff_tap.rows_of('several'), :'by_moves'::jsonb, 'the general way writes what the moves write: several');
+rollback to several;
+delete from flowfabric.ff_claim_grant;
+drop function flowfabric._ff_take_next(text[], text, text[], integer, text, text, boolean, boolean, smallint);
+select is(ff_tap.answers(), :'answers'::jsonb, 'the quick way for several answers as the general way does');
+select is(ff_tap.rows_of('several'), :'by_moves'::jsonb, 'and writes what the moves write');
+select is(
+    (select count(distinct x.id)
+     from flowfabric.ff_exec_core as e
+     cross join lateral (values (e.current_lease_id), (e.current_attempt_id)) as x (id)
+     where e.lane_id = 'several'),
+    6::bigint, 'every lease and every attempt has an id of its own');
+rollback to several;
+rollback to waiting;
 
 -- Promotion
 select ff_tap.execution(ff_tap.id(10 + n), p_lane_id => 'delayed', p_delay_until_ms => 12100)
