@@ -70,7 +70,9 @@ class CallLine:
             claim.sql.replace(")b::", ")s::"), claim.params
         )
         try:
-            await self._connection.execute(b"prepare " + _STATEMENT + b" as " + text.encode())
+            await self._connection.execute(
+                b"prepare " + _STATEMENT + b" as " + text.encode(self._connection.info.encoding)
+            )
         except psycopg.OperationalError:
             raise
         except psycopg.Error:
@@ -109,10 +111,10 @@ class CallLine:
             result = await self._answer
         except BaseException as error:
             # Whatever the answer is, it would be taken for that of the next claim.
+            self._answer = None
             self._lose(error if isinstance(error, psycopg.Error) else psycopg.OperationalError("interrupted"))
             raise
-        finally:
-            self._answer = None
+        self._answer = None
         if result is None or result.status != ExecStatus.TUPLES_OK:
             # Nothing was done. Over a connection of the pool the refusal has its name, or is none.
             self._claim = None
