@@ -39,7 +39,7 @@ class CallLine:
         self._lost: asyncio.Future[None] = self._loop.create_future()
         # Whoever waits for an answer may have been the one to notice.
         self._lost.add_done_callback(lambda lost: lost.cancelled() or lost.exception())
-        self._claim: Call[ClaimedExecution] | None = None
+        self._can_claim = False
         self._answer: asyncio.Future[PGresult | None] | None = None
         self._result: PGresult | None = None
 
@@ -78,7 +78,7 @@ class CallLine:
         except psycopg.Error:
             # Who listens may have no right to claim: then the pool's connections do it.
             return
-        self._claim = claim
+        self._can_claim = True
 
     async def hear(self) -> None:
         """Be called until the connection is lost.
@@ -101,7 +101,7 @@ class CallLine:
         Raises:
             OperationalError: the connection was lost, and with it, perhaps, an answer.
         """
-        if self._claim is None or self._lost.done():
+        if not self._can_claim or self._lost.done():
             return None
         self._answer, self._result = self._loop.create_future(), None
         try:
@@ -117,7 +117,7 @@ class CallLine:
         self._answer = None
         if result is None or result.status != ExecStatus.TUPLES_OK:
             # Nothing was done. Over a connection of the pool the refusal has its name, or is none.
-            self._claim = None
+            self._can_claim = False
             return None
         transformer = Transformer(self._connection)
         transformer.set_pgresult(result)

@@ -314,22 +314,19 @@ class Runtime:
     async def _answer_call(self) -> bool:
         """Claim what this worker was called for; whether it was still there."""
         await self._know_server()
-        if self._call_line is None:
-            return await self._claim(1)
         try:
-            claims = await self._call_line.claim()
+            claims = None if self._call_line is None else await self._call_line.claim()
         except psycopg.Error as error:
             raise from_psycopg(error, function="ff_claim_next") from error
         if claims is None:
-            return await self._claim(1)
+            claims = await self._claim_some(1)
         self._has_claimed = True
         await self._accept(claims)
         return bool(claims)
 
-    async def _claim(self, limit: int | None = None) -> bool:
-        """Claim for the free slots, or for so many of them; whether there was anything."""
-        await self._know_server()
-        free = limit or self._free_slots()
+    async def _claim(self) -> bool:
+        """Claim for the free slots; whether there was anything."""
+        free = self._free_slots()
         if free > LARGEST_CLAIM:
             return await self._claim_in_batches()
         if free == 0:

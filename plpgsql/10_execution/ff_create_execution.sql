@@ -38,8 +38,6 @@ declare
     c_fn constant text := 'ff_create_execution';
     v_lane_id text := coalesce(p_lane_id, 'default');
     v_namespace text := coalesce(p_namespace, 'default');
-    v_partition_key smallint;
-    v_execution_id uuid;
     v_key flowfabric.ff_execution_key;
     v_known_key flowfabric.ff_execution_key;
     v_idempotency_key text;
@@ -71,26 +69,26 @@ begin
         and num_nonnulls(p_execution_id, p_idempotency_key, p_policy) = 0 and (p_tags <> '{}'::jsonb) is not true
         and (p_delay_until_ms > v_now_ms) is not true
     then
-        v_partition_key := (v_lane_crc % v_partitions)::smallint;
-        v_execution_id := gen_random_uuid();
+        v_key.partition_key := (v_lane_crc % v_partitions)::smallint;
+        v_key.execution_id := gen_random_uuid();
         insert into flowfabric.ff_exec_core (
             partition_key, execution_id, namespace, lane_id, execution_kind, priority, lifecycle_phase,
             ownership_state, eligibility_state, blocking_reason, attempt_state, deadline_at_ms, created_at_ms,
             last_transition_at_ms, last_mutation_at_ms)
         values (
-            v_partition_key, v_execution_id, v_namespace, v_lane_id, p_execution_kind,
+            v_key.partition_key, v_key.execution_id, v_namespace, v_lane_id, p_execution_kind,
             least(greatest(coalesce(p_priority, 0), 0), 9000), 'runnable', 'unowned', 'eligible_now',
             'waiting_for_worker', 'pending_first_attempt', p_execution_deadline_at_ms, v_now_ms, v_now_ms, v_now_ms);
         insert into flowfabric.ff_exec_payload (
             partition_key, execution_id, payload, payload_encoding, tags, creator_identity)
         values (
-            v_partition_key, v_execution_id, nullif(p_payload, ''::bytea), nullif(p_payload_encoding, ''),
+            v_key.partition_key, v_key.execution_id, nullif(p_payload, ''::bytea), nullif(p_payload_encoding, ''),
             '{}', nullif(p_creator_identity, ''));
         if v_has_waiters then
             perform flowfabric._ff_notify('ff_eligible', v_lane_id, 'notify_eligible');
         end if;
         return row(
-            'created', flowfabric.ff_format_execution_id(v_partition_key, v_execution_id), 'waiting'
+            'created', flowfabric.ff_format_execution_id(v_key.partition_key, v_key.execution_id), 'waiting'
         )::flowfabric.ff_execution_outcome;
     end if;
 
@@ -110,11 +108,14 @@ begin
             return flowfabric._ff_duplicate(v_known_key);
         end if;
     end if;
-    if v_key.execution_id is not null and exists (
-        select from flowfabric.ff_exec_core as e
-        where e.partition_key = v_key.partition_key and e.execution_id = v_key.execution_id)
-    then
-        return flowfabric._ff_duplicate(v_key);
+    -- Nested: a condition with a query in it is run as one, whatever stands before it.
+    if v_key.execution_id is not null then
+        if exists (
+            select from flowfabric.ff_exec_core as e
+            where e.partition_key = v_key.partition_key and e.execution_id = v_key.execution_id)
+        then
+            return flowfabric._ff_duplicate(v_key);
+        end if;
     end if;
 
     if v_lane_state in ('draining', 'disabled') then
