@@ -194,6 +194,29 @@ $$;
 
 comment on function ff_tap.note(text) is 'The note of an execution; all fields NULL when there is none.';
 
+create function ff_tap.payload_row(p_execution_id text)
+returns flowfabric.ff_exec_payload
+language sql stable
+as $$
+    select p.*
+    from flowfabric.ff_exec_payload as p, flowfabric.ff_parse_execution_id(p_execution_id) as k
+    where p.partition_key = k.partition_key and p.execution_id = k.execution_id
+$$;
+
+comment on function ff_tap.payload_row(text) is
+'What is stored beside an execution; NULL when all of it stands in the execution''s own row.';
+
+create function ff_tap.input(p_execution_id text)
+returns text
+language sql stable
+as $$
+    select nullif(convert_from(c.input_payload, 'UTF8'), '') || coalesce('/' || c.payload_encoding, '')
+    from flowfabric.ff_read_execution_context(p_execution_id) as c
+$$;
+
+comment on function ff_tap.input(text) is
+'The payload of an execution as text, and its encoding if it has one; NULL for none.';
+
 create function ff_tap.attempt(p_execution_id text, p_attempt_index integer default 0)
 returns flowfabric.ff_attempt
 language sql stable
@@ -247,6 +270,24 @@ as $$
 $$;
 
 comment on function ff_tap.completions(text) is 'The outcomes of the completion events of an execution, oldest first.';
+
+create function ff_tap.events(p_execution_id text)
+returns text[]
+language sql stable
+as $$
+    select array_agg(concat_ws(':', v.what, v.reason) || '@' || v.occurred_at_ms::text order by v.event_id)
+    from flowfabric.ff_parse_execution_id(p_execution_id) as k
+    join (
+        select l.partition_key, l.execution_id, l.event_id, l.event_type as what, l.reason, l.occurred_at_ms
+        from flowfabric.ff_lease_event as l
+        union all
+        select c.partition_key, c.execution_id, c.event_id, c.outcome::text, null, c.occurred_at_ms
+        from flowfabric.ff_completion_event as c
+    ) as v on v.partition_key = k.partition_key and v.execution_id = k.execution_id
+$$;
+
+comment on function ff_tap.events(text) is
+'The lease and completion events of an execution in one order, oldest first, as type:reason@time or outcome@time.';
 
 create function ff_tap.as_role(p_role text, p_sql text)
 returns void

@@ -1,7 +1,7 @@
 -- The number of partitions: chosen before anything is stored, and fixed from then on.
 begin;
 \ir ../helpers.sql
-select plan(15);
+select plan(17);
 
 prepare set_count (integer) as select outcome from flowfabric.ff_set_partition_count($1);
 create function pg_temp.configured() returns integer language sql
@@ -12,6 +12,12 @@ select results_eq('execute set_count(256)', $$ values ('unchanged') $$, 'the cou
 select results_eq('execute set_count(32767)', $$ values ('changed') $$, '32767 partitions are possible');
 select results_eq('execute set_count(1)', $$ values ('changed') $$, 'one partition is possible');
 select is(pg_temp.configured(), 1, 'the count is stored');
+select flowfabric.ff_register_lane('lane');
+select results_eq('execute set_count(100)', $$ values ('changed') $$, 'lanes are no obstacle');
+select is(
+    (select array_agg(l.home_partition = flowfabric.ff_solo_partition(l.lane_id)) from flowfabric.ff_lane_registry as l),
+    '{t}', 'they move with it');
+select flowfabric.ff_set_partition_count(1);
 
 select throws_ok('execute set_count(0)', 'ZV001', 'invalid_input', 'no partition is refused');
 select throws_ok('execute set_count(-1)', 'ZV001', 'invalid_input', 'fewer than none are refused');

@@ -1,20 +1,12 @@
 -- Completion: who may end an execution successfully, what is left afterwards, and what a repeat is told.
 begin;
 \ir ../helpers.sql
-select plan(71);
+select plan(70);
 
 select ff_tap.freeze_time(1000);
 \set execution '{fp:86}:00000000-0000-4000-8000-000000000001'
 prepare complete (text) as select c.* from flowfabric.ff_complete_execution(
     $1, ff_tap.lease_id(), 1, ff_tap.attempt_id()) as c;
-create function ff_tap.result(p_execution_id text)
-returns flowfabric.ff_exec_payload
-language sql stable
-as $$
-    select p.*
-    from flowfabric.ff_exec_payload as p, flowfabric.ff_parse_execution_id(p_execution_id) as k
-    where p.partition_key = k.partition_key and p.execution_id = k.execution_id
-$$;
 
 -- Create, claim, complete
 select ff_tap.execution(
@@ -26,7 +18,7 @@ select flowfabric.ff_issue_grant_and_claim(
     p_attempt_id => ff_tap.attempt_id());
 create temporary table before as
 select to_jsonb(ff_tap.core(:'execution')) as core, to_jsonb(ff_tap.attempt(:'execution')) as attempt,
-    to_jsonb(ff_tap.result(:'execution')) as payload;
+    to_jsonb(ff_tap.payload_row(:'execution')) as payload;
 select ff_tap.freeze_time(1599);
 select results_eq(
     format('execute complete(%L)', :'execution'),
@@ -42,17 +34,19 @@ select is(
         "lifecycle_phase": "terminal", "ownership_state": "unowned", "terminal_outcome": "success",
         "attempt_state": "attempt_terminal", "current_lease_id": null,
         "current_worker_id": null, "current_worker_instance_id": null, "lease_acquired_at_ms": null,
-        "lease_expires_at_ms": null, "lease_last_renewed_at_ms": null, "attempt_is_deferred": false,
+        "lease_expires_at_ms": null, "lease_last_renewed_at_ms": null, "attempt_is_deferred": true,
+        "ended_lease_id": "00000000-0000-4000-8000-00000000001e", "ended_worker_id": "pool",
+        "ended_worker_instance_id": "pool-1",
         "attempt_timeout_at_ms": null,
         "deadline_at_ms": null, "terminal_at_ms": 1599, "purge_after_ms": 61599, "last_transition_at_ms": 1599,
         "last_mutation_at_ms": 1599}',
-    'the lease and the timers are gone, epoch and attempt id are kept, retention runs');
+    'the lease and the timers are gone, who held it, epoch and attempt id are kept, retention runs');
 select is(
     to_jsonb(ff_tap.attempt(:'execution')),
     (select b.attempt from before as b) || '{"attempt_state": "ended_success", "ended_at_ms": 1599}',
     'the attempt ends in success and keeps the rest');
 select is(
-    to_jsonb(ff_tap.result(:'execution')), (select b.payload from before as b),
+    to_jsonb(ff_tap.payload_row(:'execution')), (select b.payload from before as b),
     'without a result nothing is written beside the execution');
 select is(
     (select jsonb_strip_nulls(to_jsonb(v)) - array['event_id', 'xact_id', 'epoch']
@@ -101,20 +95,21 @@ select lives_ok(
         'select flowfabric.ff_complete_execution('
         '%L, ff_tap.lease_id(), 1, ff_tap.attempt_id(), ff_tap.every_byte(), %L)', :'result', 'raw'),
     'a result of every byte value is accepted');
-select is((ff_tap.result(:'result')).result, ff_tap.every_byte(), 'a result comes back byte for byte');
-select is((ff_tap.result(:'result')).result_encoding, 'raw', 'a result keeps the encoding that was given');
+select results_eq(
+    format('select r.* from flowfabric.ff_get_execution_result(%L) as r', :'result'),
+    $$ values (ff_tap.every_byte(), 'raw') $$, 'a result comes back byte for byte, with its encoding');
 \set empty '{fp:86}:00000000-0000-4000-8000-0000000000a2'
 select ff_tap.leased_execution(:'empty');
 select flowfabric.ff_complete_execution(:'empty', ff_tap.lease_id(), 1, ff_tap.attempt_id(), '', 'raw');
-select is(
-    row((ff_tap.result(:'empty')).result, (ff_tap.result(:'empty')).result_encoding)::text, '(,)',
-    'an empty result is none, and an encoding without bytes is dropped');
+select results_eq(
+    format('select r.* from flowfabric.ff_get_execution_result(%L) as r', :'empty'),
+    $$ values (null::bytea, null::text) $$, 'an empty result is none, and an encoding without bytes is dropped');
 \set plain '{fp:86}:00000000-0000-4000-8000-0000000000a3'
 select ff_tap.leased_execution(:'plain');
 select flowfabric.ff_complete_execution(:'plain', ff_tap.lease_id(), 1, ff_tap.attempt_id(), 'x', '');
-select is(
-    row((ff_tap.result(:'plain')).result, (ff_tap.result(:'plain')).result_encoding)::text, '("\\x78",)',
-    'an empty encoding is none');
+select results_eq(
+    format('select r.* from flowfabric.ff_get_execution_result(%L) as r', :'plain'),
+    $$ values ('x'::bytea, null::text) $$, 'an empty encoding is none');
 
 -- What a lease carries goes with it
 \set laden '{fp:86}:00000000-0000-4000-8000-0000000000b1'
@@ -157,7 +152,7 @@ select lives_ok(
             'operator_override')),
     'an operator completes a live lease without its fence');
 select is(
-    (ff_tap.result(:'overridden')).result, 'done'::bytea, 'an override stores its result');
+    (ff_tap.payload_row(:'overridden')).result, 'done'::bytea, 'an override stores its result');
 select throws_ok(
     format(
         'select ff_tap.as_role(%L, %L)', 'flowfabric_producer',
@@ -241,12 +236,12 @@ language sql stable
 as $$
     select jsonb_build_object(
         'core', to_jsonb(ff_tap.core(p_execution_id)) - 'execution_id',
-        'payload', to_jsonb(ff_tap.result(p_execution_id)) - 'execution_id',
+        'payload', to_jsonb(ff_tap.payload_row(p_execution_id)) - 'execution_id',
         'note', to_jsonb(ff_tap.note(p_execution_id)) - 'execution_id',
         'burden', ff_tap.burden_of(p_execution_id),
         'attempts', (
             select jsonb_agg(to_jsonb(a) - 'execution_id' order by a.attempt_index)
-            from flowfabric.ff_attempt as a, flowfabric.ff_parse_execution_id(p_execution_id) as k
+            from flowfabric._ff_all_attempts() as a, flowfabric.ff_parse_execution_id(p_execution_id) as k
             where a.partition_key = k.partition_key and a.execution_id = k.execution_id),
         'lease events', (
             select jsonb_agg(to_jsonb(v) - array['execution_id', 'event_id'] order by v.event_id)

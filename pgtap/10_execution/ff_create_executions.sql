@@ -16,12 +16,6 @@ as $$
         (select count(*) from flowfabric.ff_execution_idempotency), (select count(*) from flowfabric.ff_lane_registry),
         (select count(*) from flowfabric.ff_capability_set))
 $$;
-create function pg_temp.payload(p_execution_id text) returns flowfabric.ff_exec_payload language sql stable
-as $$
-    select p.*
-    from flowfabric.ff_exec_payload as p, flowfabric.ff_parse_execution_id(p_execution_id) as k
-    where p.partition_key = k.partition_key and p.execution_id = k.execution_id
-$$;
 create function pg_temp.refusal(p_sql text) returns jsonb language sql volatile
 as $$ select ff_tap.error_of(p_sql) - 'fn' - 'code' $$;
 
@@ -58,7 +52,7 @@ select flowfabric.ff_create_execution(
       "stream_policy": {"retention_ttl_ms": 6}, "dedup_window_ms": 7}',
     '{"app.run": "7", "ff.instance_id": "blue"}', 2000, 9000, 'single', null, 'cron'),
     flowfabric.ff_create_execution('kind', p_execution_id => :'two', p_namespace => 'tenant', p_priority => -1,
-        p_idempotency_key => 'single-2');
+        p_idempotency_key => 'single-2', p_creator_identity => 'cron');
 create temporary table complete on commit drop as
 select b.*
 from flowfabric.ff_create_executions(
@@ -80,10 +74,10 @@ select is(
 from complete as c
 join (values (1, :'one'), (2, :'two')) as s (item, execution_id) on s.item = c.item;
 select is(
-    to_jsonb(pg_temp.payload((select c.execution_id from complete as c where c.item = 1))) - 'execution_id',
-    to_jsonb(pg_temp.payload(:'one')) - 'execution_id', 'and the same side row');
+    to_jsonb(ff_tap.payload_row((select c.execution_id from complete as c where c.item = 1))) - 'execution_id',
+    to_jsonb(ff_tap.payload_row(:'one')) - 'execution_id', 'and the same side row');
 select is(
-    jsonb_strip_nulls(to_jsonb(pg_temp.payload((select c.execution_id from complete as c where c.item = 2))))
+    jsonb_strip_nulls(to_jsonb(ff_tap.payload_row((select c.execution_id from complete as c where c.item = 2))))
     - array['execution_id', 'partition_key'],
     '{"tags": {}, "creator_identity": "cron"}'::jsonb, 'empty elements count as absent');
 select results_eq(

@@ -14,21 +14,13 @@ create function ff_tap.id(p_number integer)
 returns text
 language sql immutable
 as $$ select '{fp:86}:' || ff_tap.uuid(p_number)::text $$;
-create function ff_tap.payload(p_execution_id text)
-returns flowfabric.ff_exec_payload
-language sql stable
-as $$
-    select p.*
-    from flowfabric.ff_exec_payload as p, flowfabric.ff_parse_execution_id(p_execution_id) as k
-    where p.partition_key = k.partition_key and p.execution_id = k.execution_id
-$$;
 create function ff_tap.traces(p_execution_id text)
 returns jsonb
 language sql stable
 as $$
     select jsonb_build_array(
         to_jsonb(ff_tap.core(p_execution_id)), to_jsonb(ff_tap.attempt(p_execution_id)),
-        to_jsonb(ff_tap.payload(p_execution_id)), to_jsonb(ff_tap.note(p_execution_id)),
+        to_jsonb(ff_tap.payload_row(p_execution_id)), to_jsonb(ff_tap.note(p_execution_id)),
         ff_tap.lease_events(p_execution_id), ff_tap.completions(p_execution_id))
 $$;
 
@@ -85,7 +77,7 @@ select ff_tap.leased_execution(ff_tap.id(n)) from generate_series(2, 3) as n;
 create temporary table before as
 select
     to_jsonb(ff_tap.core(ff_tap.id(1))) as core, to_jsonb(ff_tap.attempt(ff_tap.id(1))) as attempt,
-    to_jsonb(ff_tap.payload(ff_tap.id(1))) as payload;
+    to_jsonb(ff_tap.payload_row(ff_tap.id(1))) as payload;
 insert into item (number, execution_id, result, result_encoding) values
     (1, ff_tap.id(3), '', 'ignored'),
     (2, ff_tap.id(1), '\x00ff10', 'binary'),
@@ -106,22 +98,24 @@ select is(
         "lifecycle_phase": "terminal", "ownership_state": "unowned", "terminal_outcome": "success",
         "attempt_state": "attempt_terminal", "current_lease_id": null,
         "current_worker_id": null, "current_worker_instance_id": null, "lease_acquired_at_ms": null,
-        "lease_expires_at_ms": null, "lease_last_renewed_at_ms": null, "attempt_is_deferred": false,
+        "lease_expires_at_ms": null, "lease_last_renewed_at_ms": null, "attempt_is_deferred": true,
+        "ended_lease_id": "00000000-0000-4000-8000-00000000001e", "ended_worker_id": "pool",
+        "ended_worker_instance_id": "pool-1",
         "attempt_timeout_at_ms": null,
         "deadline_at_ms": null, "open_reservation_count": 0, "terminal_at_ms": 1599, "purge_after_ms": 61599,
         "last_transition_at_ms": 1599, "last_mutation_at_ms": 1599}',
-    'the lease and the timers are gone, epoch and attempt id are kept, retention runs');
+    'the lease and the timers are gone, who held it, epoch and attempt id are kept, retention runs');
 select is(
     to_jsonb(ff_tap.attempt(ff_tap.id(1))),
     (select b.attempt from before as b) || '{"attempt_state": "ended_success", "ended_at_ms": 1599}',
     'the attempt ends in success and keeps the rest');
 select is(
-    to_jsonb(ff_tap.payload(ff_tap.id(1))),
+    to_jsonb(ff_tap.payload_row(ff_tap.id(1))),
     (select b.payload from before as b) || '{"result": "\\x00ff10", "result_encoding": "binary"}',
     'the result is stored byte for byte beside the payload');
 select is(
     (select array_agg(p.result is null and p.result_encoding is null)
-     from generate_series(2, 3) as n, ff_tap.payload(ff_tap.id(n)) as p),
+     from generate_series(2, 3) as n, ff_tap.payload_row(ff_tap.id(n)) as p),
     array[true, true], 'an item without a result, or with an empty one, stores none');
 select is(
     (select jsonb_strip_nulls(to_jsonb(v)) - array['event_id', 'xact_id', 'epoch']
@@ -259,7 +253,7 @@ select results_eq(
        from generate_series(1, 3) as n $$,
     'the first occurrence is processed, the others are refused; upper and lower case are one id');
 select is(
-    (ff_tap.payload('{fp:86}:0000000a-0000-4000-8000-000000000001')).result, 'first'::bytea,
+    (ff_tap.payload_row('{fp:86}:0000000a-0000-4000-8000-000000000001')).result, 'first'::bytea,
     'the result is that of the first occurrence');
 select is(
     ff_tap.completions('{fp:86}:0000000a-0000-4000-8000-000000000001'), array['success'],
@@ -279,17 +273,9 @@ select results_eq(
     $$ select i.number, i.number, i.execution_id, 'completed' from item as i order by i.number $$,
     'a hundred items are completed and answered in input order');
 select results_eq(
-    $$ select v.execution_id::text from flowfabric.ff_completion_event as v
-       where v.execution_id between ff_tap.uuid(1001) and ff_tap.uuid(1100) and v.occurred_at_ms = 2505
-       order by v.event_id $$,
-    'select right(i.execution_id, 36) from item as i order by i.number',
-    'their completion events are in input order and have one time');
-select results_eq(
-    $$ select v.execution_id::text from flowfabric.ff_lease_event as v
-       where v.execution_id between ff_tap.uuid(1001) and ff_tap.uuid(1100) and v.event_type = 'released'
-       order by v.event_id $$,
-    'select right(i.execution_id, 36) from item as i order by i.number',
-    'their lease events are in input order');
+    'select distinct ff_tap.events(i.execution_id) from item as i',
+    $$ values (array['acquired:issue_grant_and_claim@2500', 'released:completed@2505', 'success@2505']) $$,
+    'of each execution the lease is released before its end is told, and all of it happens at one time');
 select is(
     (select count(*) from item as i, ff_tap.attempt(i.execution_id) as a
      where a.attempt_state = 'ended_success' and a.ended_at_ms = 2505),
@@ -332,7 +318,7 @@ select is(
 select is(
     (select array_agg(ff_tap.vector(ff_tap.id(n)) = ff_tap.vector(ff_tap.id(53))) from generate_series(50, 52) as n),
     array[true, true, true], 'a member ends in the same state as an execution without a flow');
-select is((ff_tap.payload(ff_tap.id(51))).result, 'of 51'::bytea, 'the result of a member is stored');
+select is((ff_tap.payload_row(ff_tap.id(51))).result, 'of 51'::bytea, 'the result of a member is stored');
 select is(
     ff_tap.burden_of(ff_tap.id(51)), 'slot free, released:lease_released, 0 open, stream attempt_success@2505',
     'the quota slot, the reservation and the stream of a member are settled too');
@@ -411,7 +397,10 @@ select ff_tap.leased_execution(ff_tap.id(70));
 select results_eq(
     $$ select r.item, r.outcome from flowfabric.ff_complete_executions(
         '[5:6]={x,"{fp:86}:00000000-0000-4000-8000-000000000070"}', array[null, ff_tap.lease_id()], '[0:1]={1,1}',
-        array[null, ff_tap.attempt_id()]) as r $$,
+        array[null, ff_tap.attempt_id()], '[-1:0]={other,own}', '[5:6]={NULL,text}') as r $$,
     $$ values (1, 'refused'), (2, 'completed') $$, 'items are counted from 1, whatever the bounds of an array');
+select results_eq(
+    'select r.* from flowfabric.ff_get_execution_result(ff_tap.id(70)) as r', $$ values ('own'::bytea, 'text') $$,
+    'and so are their results');
 select * from finish();
 rollback;

@@ -1,7 +1,7 @@
 -- Failure in batches: retries and ends in one call, each item as the single call would, and no item harms another.
 begin;
 \ir ../helpers.sql
-select plan(91);
+select plan(92);
 
 select ff_tap.freeze_time(1000);
 \set other '00000000-0000-4000-8000-0000000000ff'
@@ -112,10 +112,11 @@ select is(
         "attempt_state": "attempt_terminal", "current_lease_id": null,
         "current_worker_id": null, "current_worker_instance_id": null, "lease_acquired_at_ms": null,
         "lease_expires_at_ms": null, "lease_last_renewed_at_ms": null, "attempt_is_deferred": false,
-        "deadline_at_ms": null,
+        "ended_lease_id": "00000000-0000-4000-8000-00000000001e", "ended_worker_id": "worker",
+        "ended_worker_instance_id": "worker-1", "deadline_at_ms": null,
         "open_reservation_count": 0, "terminal_at_ms": 1599, "purge_after_ms": 61599, "last_transition_at_ms": 1599,
         "last_mutation_at_ms": 1599}',
-    'without a retry policy the execution ends; epoch and attempt id are kept, retention runs');
+    'without a retry policy the execution ends; who held it, epoch and attempt id are kept, retention runs');
 select is(
     to_jsonb(ff_tap.attempt(ff_tap.id(b.n))),
     b.attempt || jsonb_build_object(
@@ -146,7 +147,14 @@ select is(
         'worker_id', 'worker', 'worker_instance_id', 'worker-1', 'occurred_at_ms', 1599))
      from generate_series(1, 2) as n),
     'both leases are released, each for its own reason');
-select is(ff_tap.completions(ff_tap.id(1)), '{}'::text[], 'a retry is no completion');
+select is(
+    ff_tap.events(ff_tap.id(1)),
+    array['acquired:issue_grant_and_claim@1000', 'released:failed_retry_scheduled@1599'],
+    'a retry is no completion');
+select is(
+    ff_tap.events(ff_tap.id(2)),
+    array['acquired:issue_grant_and_claim@1000', 'released:failed_terminal@1599', 'failed@1599'],
+    'at an end the lease is released before the end is told');
 select is(
     (select jsonb_strip_nulls(to_jsonb(v)) - array['event_id', 'xact_id', 'epoch']
      from flowfabric.ff_completion_event as v where v.execution_id = ff_tap.uuid(2)),

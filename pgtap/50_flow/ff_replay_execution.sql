@@ -295,11 +295,7 @@ $$;
 create function ff_tap.payload(p_number integer)
 returns text
 language sql stable
-as $$
-    select convert_from(p.payload, 'UTF8') || '/' || coalesce(p.payload_encoding, '')
-    from flowfabric.ff_exec_payload as p
-    where p.execution_id = right(ff_tap.id(p_number), 36)::uuid
-$$;
+as $$ select ff_tap.input(ff_tap.id(p_number)) $$;
 
 -- A failed, B was skipped: B waits for a new end of A.
 select ff_tap.freeze_time(20000);
@@ -464,7 +460,7 @@ select ff_tap.edge(151, 155, 'failed', 'ref');
 select ff_tap.edge(152, 155, 'failed');
 select ff_tap.edge_group(155, 'impossible', 'quorum', 2, 'let_run');
 select flowfabric.ff_replay_execution(ff_tap.id(155));
-select is(ff_tap.payload(155), 'own/', 'and nothing if that edge passes no data');
+select is(ff_tap.payload(155), 'own', 'and nothing if that edge passes no data');
 select ff_tap.skipped_member(156, 'own');
 select ff_tap.edge(151, 156, 'failed', 'ref');
 select ff_tap.edge_group(156, 'impossible', 'quorum', 2, 'let_run');
@@ -473,7 +469,7 @@ select is(
     (select row(e.eligibility_state, e.blocking_detail) from ff_tap.core(ff_tap.id(156)) as e),
     row('blocked_by_dependencies'::flowfabric.ff_eligibility_state, '0 dep(s) unsatisfied after replay'::text),
     'a quorum with too few edges waits for more of them');
-select is(ff_tap.payload(156), 'own/', 'and passes nothing before it is whole');
+select is(ff_tap.payload(156), 'own', 'and passes nothing before it is whole');
 select ff_tap.skipped_member(157, 'own');
 select ff_tap.edge(152, 157, 'failed', 'ref');
 select ff_tap.edge(151, 157, 'failed', 'ref');

@@ -64,9 +64,7 @@ select ff_tap.setting('max_sync_edges', null);
 delete from flowfabric.ff_dependency_outbox;
 
 -- Data passing
-select ff_tap.flow(12, 21);
-update flowfabric.ff_exec_payload as p set payload = 'own'
-where p.execution_id between ff_tap.eid(21) and ff_tap.eid(32);
+select ff_tap.flow(12, 21, 'own');
 select ff_tap.finish(21, 'success', 'result of 21');
 select ff_tap.finish(22, 'success');
 select ff_tap.setting('max_sync_edges', 0);

@@ -118,10 +118,12 @@ as $$
             where f.flow_id = p_flow_id),
         'members', (
             select jsonb_agg(
-                to_jsonb(e) - array['flow_id', 'partition_key', 'execution_id', 'blocking_detail']
-                || to_jsonb(p) - array['partition_key', 'execution_id'] order by e.priority)
-            from flowfabric.ff_exec_core as e
-            join flowfabric.ff_exec_payload as p on p.execution_id = e.execution_id
+                to_jsonb(e) - array['flow_id', 'partition_key', 'execution_id', 'blocking_detail', 'small_payload']
+                || to_jsonb(c) || jsonb_build_object('creator', (ff_tap.payload_row(i.id)).creator_identity)
+                order by e.priority)
+            from flowfabric.ff_exec_core as e,
+                flowfabric.ff_format_execution_id(e.partition_key, e.execution_id) as i (id),
+                flowfabric.ff_read_execution_context(i.id) as c
             where e.flow_id = p_flow_id),
         'edges', (
             select jsonb_agg(
@@ -191,7 +193,7 @@ select is(
     ff_tap.rows_of_flow('22222222-2222-2222-2222-222222222222'), ff_tap.rows_of_flow(ff_tap.flow_id()),
     'a document leaves exactly what the single calls leave');
 select is(
-    ff_tap.rows_of_flow(ff_tap.flow_id()) #> '{members,2,payload}', '"\\x00ff"', 'raw bytes arrive as they are');
+    ff_tap.rows_of_flow(ff_tap.flow_id()) #> '{members,2,input_payload}', '"\\x00ff"', 'raw bytes arrive as they are');
 
 -- A delayed child goes on waiting for its time.
 select flowfabric.ff_complete_execution(

@@ -32,20 +32,20 @@ as $$ select ('00000000-0000-4000-9000-' || lpad((p_upstream * 10000 + p_downstr
 
 comment on function ff_tap.edge_id(integer, integer) is 'The id of the edge between two members.';
 
-create function ff_tap.flow(p_members integer, p_first integer default 1)
+create function ff_tap.flow(p_members integer, p_first integer default 1, p_payload bytea default null)
 returns void
 language plpgsql volatile
 as $$
 begin
     perform flowfabric.ff_create_flow(ff_tap.flow_id(), 'dag');
     for n in p_first .. p_first + p_members - 1 loop
-        perform ff_tap.execution(ff_tap.m(n));
+        perform ff_tap.execution(ff_tap.m(n), p_payload => p_payload);
         perform flowfabric.ff_add_execution_to_flow(ff_tap.flow_id(), ff_tap.m(n));
     end loop;
 end;
 $$;
 
-comment on function ff_tap.flow(integer, integer) is 'Creates the flow, if it is not there, and so many members.';
+comment on function ff_tap.flow(integer, integer, bytea) is 'Creates the flow, if it is not there, and so many members.';
 
 create function ff_tap.revision()
 returns bigint
@@ -214,11 +214,7 @@ comment on function ff_tap.backlog() is 'The members that wait to be cancelled w
 create function ff_tap.payload(p_number integer)
 returns text
 language sql stable
-as $$
-    select convert_from(p.payload, 'UTF8') || coalesce('/' || p.payload_encoding, '')
-    from flowfabric.ff_exec_payload as p
-    where p.execution_id = ff_tap.eid(p_number)
-$$;
+as $$ select ff_tap.input(ff_tap.m(p_number)) $$;
 
 comment on function ff_tap.payload(integer) is 'The payload of a member and its encoding.';
 

@@ -1,7 +1,7 @@
 -- The invariants: a sound database has no findings, and each rule that is broken shows by its name.
 begin;
 \ir ../helpers.sql
-select plan(62);
+select plan(76);
 
 create function ff_tap.id(p_number integer)
 returns text
@@ -46,9 +46,9 @@ exception when sqlstate 'UNDO1' then
 end;
 $$;
 
--- A sound database, with something in every state: 1 waiting, 2 delayed, 3 active, 4 completed, 5 retrying,
--- 6 suspended, 7 lost lease, 8 paused, 9 and 10 members of a flow, 11 never run and cancelled, 12 granted, 13 active with
--- a first attempt that has no row yet.
+-- A sound database, with something in every state: 1 waiting, 2 delayed, 3 active, 4 failed, 5 retrying, 6 suspended,
+-- 7 lost lease, 8 paused, 9 and 10 members of a flow, 11 never run and cancelled, 12 granted, 13 active with a first
+-- attempt that has no row, 14 completed with an attempt that has no row and with a result beside its payload.
 \set flow '00000000-0000-4000-8000-00000000f10e'
 \set suspension '00000000-0000-4000-8000-000000005059'
 select ff_tap.freeze_time(1000);
@@ -61,7 +61,9 @@ select flowfabric.ff_issue_grant_and_claim(
     p_attempt_id => ff_tap.attempt_id(), p_attempt_policy => '{}');
 select ff_tap.leased_execution(ff_tap.id(13));
 select ff_tap.leased_execution(ff_tap.id(4));
-select flowfabric.ff_complete_execution(ff_tap.id(4), ff_tap.lease_id(), 1, ff_tap.attempt_id());
+select flowfabric.ff_fail_execution(ff_tap.id(4), ff_tap.lease_id(), 1, ff_tap.attempt_id());
+select ff_tap.leased_execution(ff_tap.id(14));
+select flowfabric.ff_complete_execution(ff_tap.id(14), ff_tap.lease_id(), 1, ff_tap.attempt_id(), 'result');
 select ff_tap.leased_execution(ff_tap.id(5), p_policy => '{"retry_policy": {"max_retries": 1}}');
 select flowfabric.ff_fail_execution(ff_tap.id(5), ff_tap.lease_id(), 1, ff_tap.attempt_id(), 'broken');
 select ff_tap.leased_execution(ff_tap.id(6));
@@ -140,12 +142,12 @@ select flowfabric.ff_mark_lease_expired_if_due(ff_tap.id(7));
 select is(ff_tap.findings_after('select 1'), '{}', 'executions in every state are sound');
 
 -- The state vector
-create function ff_tap.after_setting(p_assignments text, p_number integer)
+create function ff_tap.after_setting(p_assignments text, p_number integer, p_table text default 'ff_exec_core')
 returns text[]
 language sql volatile
 as $$
     select ff_tap.findings_after(format(
-        'update flowfabric.ff_exec_core set %s where execution_id = %L', p_assignments,
+        'update flowfabric.%I set %s where execution_id = %L', p_table, p_assignments,
         right(ff_tap.id(p_number), 36)))
 $$;
 select is(
@@ -252,24 +254,55 @@ select is(
 select is(
     ff_tap.findings_after(ff_tap.add_attempt(13, 0, 'started')),
     array[
-        'attempt_has_fence_id 13', 'attempts_are_counted 13', 'deferred_attempt_is_running_and_unwritten 13',
+        'attempt_has_fence_id 13', 'attempts_are_counted 13', 'deferred_attempt_is_sound_and_unwritten 13',
         'one_unfinished_attempt 13', 'unfinished_iff_running_or_paused 13'],
     'an attempt whose row is deferred has none');
+select is(
+    ff_tap.findings_after(ff_tap.add_attempt(14, 0, 'ended_success')),
+    array['attempt_has_fence_id 14', 'attempts_are_counted 14', 'deferred_attempt_is_sound_and_unwritten 14'],
+    'nor has it one when it has succeeded');
 select is(
     ff_tap.after_setting('attempt_is_deferred = false', 13),
     array['attempts_are_counted 13', 'current_attempt_exists 13', 'unfinished_iff_running_or_paused 13'],
     'an attempt whose row is not deferred has one');
 select is(
+    ff_tap.after_setting('attempt_is_deferred = false', 14),
+    array['attempts_are_counted 14', 'current_attempt_exists 14'], 'also when it has succeeded');
+select is(
     ff_tap.after_setting('attempt_is_deferred = true', 1),
-    array[
-        'attempts_are_counted 1', 'deferred_attempt_is_running_and_unwritten 1', 'unfinished_iff_running_or_paused 1'],
-    'only an attempt that runs is deferred');
+    array['attempts_are_counted 1', 'deferred_attempt_is_sound_and_unwritten 1', 'unfinished_iff_running_or_paused 1'],
+    'only an attempt that runs or has succeeded is deferred');
+select is(
+    ff_tap.after_setting($$terminal_outcome = 'failed'$$, 14), array['deferred_attempt_is_sound_and_unwritten 14'],
+    'not one that has failed');
+select is(
+    ff_tap.after_setting(c.name || ' = null', 14), array['deferred_attempt_is_sound_and_unwritten 14'],
+    'one that has succeeded keeps its ' || c.name)
+from (values ('ended_lease_id'), ('ended_worker_id'), ('ended_worker_instance_id')) as c (name);
 select is(
     ff_tap.after_setting('current_lease_epoch = 2', 4), array['attempt_has_lease_epoch 4'],
     'the current attempt has the epoch of the execution');
 select is(
     ff_tap.after_setting('current_attempt_id = gen_random_uuid()', 3), array['attempt_has_fence_id 3'],
     'and its attempt id');
+
+-- Payloads
+select is(
+    ff_tap.after_setting('small_payload = null', 1), array['payload_has_one_place 1'], 'a payload stands somewhere');
+select is(
+    ff_tap.after_setting($$small_payload = ''$$, 5), array['payload_has_one_place 5'],
+    'one that has company stands beside its execution');
+select is(
+    ff_tap.after_setting(a.assignment, 14, 'ff_exec_payload'), array['payload_has_one_place 14'],
+    'beside a small one there is nothing but a result, so not: ' || a.assignment)
+from (values
+    ($$payload = 'other'$$), ($$payload_encoding = 'text'$$), ($$policy = '{}'$$), ($$creator_identity = 'cron'$$),
+    ($$tags = '{"app.run": "7"}'$$)
+) as a (assignment);
+select is(
+    ff_tap.detail_after(format(
+        'delete from flowfabric.ff_exec_payload where execution_id = %L', right(ff_tap.id(5), 36))),
+    '{"is_small": false, "has_row": false}', 'the detail says where it was looked for');
 
 -- Suspensions, waitpoints, streams
 select is(
@@ -379,11 +412,11 @@ select is(
 -- Limits
 alter table flowfabric.ff_exec_core drop constraint ff_exec_core_state_is_legal;
 update flowfabric.ff_exec_core as e set priority = 9001;
-select is((select count(*) from flowfabric.ff_check_invariants()), 13::bigint, 'every execution can be a finding');
+select is((select count(*) from flowfabric.ff_check_invariants()), 14::bigint, 'every execution can be a finding');
 select is((select count(*) from flowfabric.ff_check_invariants(5)), 5::bigint, 'a limit cuts');
 select is((select count(*) from flowfabric.ff_check_invariants(0)), 0::bigint, 'a limit of 0 asks for nothing');
 select is(
-    (select count(*) from flowfabric.ff_check_invariants(2147483647)), 13::bigint,
+    (select count(*) from flowfabric.ff_check_invariants(2147483647)), 14::bigint,
     'a limit above 1000 counts as 1000');
 select throws_ok(
     'select flowfabric.ff_check_invariants(-1)', 'ZV001', 'invalid_input', 'a limit is not negative');

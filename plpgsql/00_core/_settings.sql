@@ -52,7 +52,8 @@ end;
 $$;
 comment on function flowfabric._ff_setting_value(text) is 'Internal: the value of a setting in force.';
 
--- The settings that create, claim and complete ask for stand in the row of configuration that they read anyway.
+-- What create, claim and complete ask of the settings stands in rows that they read anyway: that of the configuration,
+-- and those of the waiters.
 create or replace function flowfabric._ff_copy_settings()
 returns void
 language plpgsql volatile
@@ -64,14 +65,12 @@ begin
     update flowfabric.ff_partition_config as c
     set lease_events = v_lease_events, claim_floor_recheck_ms = v_recheck_ms
     where (c.lease_events, c.claim_floor_recheck_ms) is distinct from (v_lease_events, v_recheck_ms);
+    perform from flowfabric.ff_waiter as w order by w.channel, w.key, w.waiter_id for update;
+    update flowfabric.ff_waiter as w
+    set at_once = not w.at_once
+    from flowfabric._ff_channels() as c
+    where c.channel = w.channel and w.at_once <> (flowfabric._ff_setting_value(c.setting) = 1);
 end;
 $$;
 comment on function flowfabric._ff_copy_settings() is
-'Internal: brings the copies of settings in ff_partition_config in step with ff_setting.';
-
--- Functions of an earlier release know nothing of the copies.
-do $$
-begin
-    perform flowfabric._ff_copy_settings();
-end;
-$$;
+'Internal: brings the copies of settings in ff_partition_config and ff_waiter in step with ff_setting.';

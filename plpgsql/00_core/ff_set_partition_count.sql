@@ -1,8 +1,8 @@
 -- ff_set_partition_count: choose the number of partitions, before anything is stored.
 --
 -- Fence:  none.
--- Locks:  ff_partition_config, then ff_exec_core and ff_flow_core against writers.
--- Writes: ff_partition_config.
+-- Locks:  ff_partition_config, then ff_lane_registry, ff_exec_core and ff_flow_core against writers.
+-- Writes: ff_partition_config, and the partition of each lane in ff_lane_registry.
 -- Raises: invalid_input, partition_config_mismatch.
 -- Retry:  safe; the same count again is unchanged.
 --
@@ -23,13 +23,14 @@ begin
     if v_current = p_n then
         return row('unchanged')::flowfabric.ff_outcome;
     end if;
-    -- A creation that is not committed yet must count too: this waits for it.
-    lock table flowfabric.ff_exec_core, flowfabric.ff_flow_core in share mode;
+    -- A creation that is not committed yet must count too: this waits for it. Lanes come first, as in a creation.
+    lock table flowfabric.ff_lane_registry, flowfabric.ff_exec_core, flowfabric.ff_flow_core in share mode;
     if exists (select from flowfabric.ff_exec_core) or exists (select from flowfabric.ff_flow_core) then
         perform flowfabric._ff_raise(
             'partition_config_mismatch', c_fn, jsonb_build_object('configured', v_current, 'expected', p_n));
     end if;
     update flowfabric.ff_partition_config set num_flow_partitions = p_n;
+    perform flowfabric._ff_place_lanes();
     return row('changed')::flowfabric.ff_outcome;
 end;
 $$;

@@ -170,9 +170,10 @@ set enable_seqscan = off
 set jit = off
 as $$
 begin
-    update flowfabric.ff_exec_payload as p
-    set result = p_result, result_encoding = nullif(p_result_encoding, '')
-    where p.partition_key = p_key.partition_key and p.execution_id = p_key.execution_id;
+    insert into flowfabric.ff_exec_payload as p (partition_key, execution_id, result, result_encoding)
+    values (p_key.partition_key, p_key.execution_id, p_result, nullif(p_result_encoding, ''))
+    on conflict (partition_key, execution_id) do update
+    set result = excluded.result, result_encoding = excluded.result_encoding;
 end;
 $$;
 comment on function flowfabric._ff_store_result(flowfabric.ff_execution_key, bytea, text) is

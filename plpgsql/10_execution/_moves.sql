@@ -272,6 +272,9 @@ declare
     v_retries boolean := p_attempt_state = 'pending_retry_attempt' and p_exec.attempt_state <> 'pending_retry_attempt';
     v_replays boolean := p_exec.lifecycle_phase = 'terminal';
 begin
+    if v_replays and p_exec.attempt_is_deferred then
+        perform flowfabric._ff_write_deferred_attempt(p_exec);
+    end if;
     update flowfabric.ff_exec_core as e
     set lifecycle_phase = p_phase,
         ownership_state = 'unowned',
@@ -295,7 +298,11 @@ begin
         lease_expired_at_ms = null,
         lease_revoked_at_ms = null,
         attempt_timeout_at_ms = null,
-        attempt_is_deferred = false,
+        -- An attempt that succeeds stays deferred: only a second one makes it need a row.
+        attempt_is_deferred = e.attempt_is_deferred and p_outcome = 'success',
+        ended_lease_id = case when p_phase = 'terminal' then p_exec.current_lease_id end,
+        ended_worker_id = case when p_phase = 'terminal' then p_exec.current_worker_id end,
+        ended_worker_instance_id = case when p_phase = 'terminal' then p_exec.current_worker_instance_id end,
         open_reservation_count = 0,
         current_attempt_id = case when v_retries then null else e.current_attempt_id end,
         retry_count = e.retry_count + v_retries::integer,
@@ -424,23 +431,35 @@ comment on function flowfabric._ff_become_terminal(
 
 -- The attempt
 
--- A first attempt has no row of its own while it runs: the execution's row has all that could stand in it, and most
--- attempts then need one write, when they end, instead of two. Whoever ends or pauses one writes its row first; readers
--- see it through _ff_all_attempts.
+-- A first attempt has no row of its own while it runs and after it has succeeded: the execution's row has all that
+-- could stand in it. Most executions then never write ff_attempt. Whatever pauses the attempt, ends it otherwise or
+-- replays the execution writes the row first; readers see it through _ff_all_attempts.
+create or replace function flowfabric._ff_deferred_attempt_state(p_phase flowfabric.ff_lifecycle_phase)
+returns flowfabric.ff_attempt_row_state
+language sql immutable parallel safe
+as $$
+    select case p_phase when 'terminal' then 'ended_success'::flowfabric.ff_attempt_row_state else 'started' end
+$$;
+comment on function flowfabric._ff_deferred_attempt_state(flowfabric.ff_lifecycle_phase) is
+'Internal: how a deferred attempt stands, from the phase of its execution.';
+
 create or replace function flowfabric._ff_write_deferred_attempt(p_exec flowfabric.ff_exec_core)
 returns void
 language sql volatile
 as $$
     insert into flowfabric.ff_attempt (
         partition_key, execution_id, attempt_index, attempt_type, attempt_state, attempt_id, lease_id, lease_epoch,
-        worker_id, worker_instance_id, created_at_ms, started_at_ms)
+        worker_id, worker_instance_id, created_at_ms, started_at_ms, ended_at_ms)
     values (
-        p_exec.partition_key, p_exec.execution_id, p_exec.total_attempt_count - 1, 'initial', 'started',
-        p_exec.current_attempt_id, p_exec.current_lease_id, p_exec.current_lease_epoch, p_exec.current_worker_id,
-        p_exec.current_worker_instance_id, p_exec.started_at_ms, p_exec.started_at_ms)
+        p_exec.partition_key, p_exec.execution_id, p_exec.total_attempt_count - 1, 'initial',
+        flowfabric._ff_deferred_attempt_state(p_exec.lifecycle_phase), p_exec.current_attempt_id,
+        coalesce(p_exec.current_lease_id, p_exec.ended_lease_id), p_exec.current_lease_epoch,
+        coalesce(p_exec.current_worker_id, p_exec.ended_worker_id),
+        coalesce(p_exec.current_worker_instance_id, p_exec.ended_worker_instance_id), p_exec.started_at_ms,
+        p_exec.started_at_ms, p_exec.terminal_at_ms)
 $$;
 comment on function flowfabric._ff_write_deferred_attempt(flowfabric.ff_exec_core) is
-'Internal: gives the running first attempt of an execution its row.';
+'Internal: gives the first attempt of an execution, which runs or has succeeded, its row.';
 
 create or replace function flowfabric._ff_all_attempts()
 returns setof flowfabric.ff_attempt
@@ -450,9 +469,11 @@ as $$
     from flowfabric.ff_attempt as a
     union all
     select
-        e.partition_key, e.execution_id, e.total_attempt_count - 1, 'initial', 'started', null, null,
-        e.current_attempt_id, e.current_lease_id, e.current_lease_epoch, e.started_at_ms, e.started_at_ms, 0, null,
-        null, null, null, e.current_worker_id, e.current_worker_instance_id, null, null, null, null, null, null, null,
+        e.partition_key, e.execution_id, e.total_attempt_count - 1, 'initial',
+        flowfabric._ff_deferred_attempt_state(e.lifecycle_phase), null, null, e.current_attempt_id,
+        coalesce(e.current_lease_id, e.ended_lease_id), e.current_lease_epoch, e.started_at_ms, e.started_at_ms, 0,
+        null, null, e.terminal_at_ms, null, coalesce(e.current_worker_id, e.ended_worker_id),
+        coalesce(e.current_worker_instance_id, e.ended_worker_instance_id), null, null, null, null, null, null, null,
         null, null
     from flowfabric.ff_exec_core as e
     where e.attempt_is_deferred
@@ -474,21 +495,23 @@ set enable_seqscan = off
 set jit = off
 as $$
 begin
-    if p_exec.attempt_is_deferred then
-        perform flowfabric._ff_write_deferred_attempt(p_exec);
-    end if;
-    update flowfabric.ff_attempt as a
-    set attempt_state = p_state,
-        ended_at_ms = p_now_ms,
-        failure_reason = p_failure_reason,
-        failure_category = p_failure_category,
-        suspended_at_ms = null,
-        suspension_id = null
-    where a.partition_key = p_exec.partition_key and a.execution_id = p_exec.execution_id
-        and a.attempt_index = p_exec.total_attempt_count - 1
-        and a.attempt_state in ('started', 'suspended');
-    if not found then
-        return false;
+    if not p_exec.attempt_is_deferred or p_state <> 'ended_success' then
+        if p_exec.attempt_is_deferred then
+            perform flowfabric._ff_write_deferred_attempt(p_exec);
+        end if;
+        update flowfabric.ff_attempt as a
+        set attempt_state = p_state,
+            ended_at_ms = p_now_ms,
+            failure_reason = p_failure_reason,
+            failure_category = p_failure_category,
+            suspended_at_ms = null,
+            suspension_id = null
+        where a.partition_key = p_exec.partition_key and a.execution_id = p_exec.execution_id
+            and a.attempt_index = p_exec.total_attempt_count - 1
+            and a.attempt_state in ('started', 'suspended');
+        if not found then
+            return false;
+        end if;
     end if;
     perform flowfabric._ff_close_stream(
         p_exec.partition_key, p_exec.execution_id, p_exec.total_attempt_count - 1, p_stream_reason, false, p_now_ms);

@@ -2,8 +2,9 @@
 --
 -- Fence:  the whole triple of the current, unexpired lease; an operator may leave it out with source operator_override.
 -- Locks:  the ff_flow_core row of a member, the ff_exec_core row, the ff_attempt row.
--- Writes: ff_exec_core, ff_attempt, ff_lease_event, ff_completion_event; ff_exec_payload with a result; ff_stream_meta
---         of a stream that exists; the quota slot, the open budget reservations and the edges of a flow member.
+-- Writes: ff_exec_core, ff_lease_event, ff_completion_event; ff_attempt if the attempt has a row; ff_exec_payload with
+--         a result; ff_stream_meta of a stream that exists; the quota slot, the open budget reservations and the edges
+--         of a flow member.
 -- Raises: invalid_input, flow_membership_changed and the codes of _ff_check_fence.
 -- Retry:  safe; a repeat answers execution_not_active, whose detail tells whether the first call won.
 --
@@ -39,7 +40,6 @@ declare
     v_attempt_id uuid;
     v_attempt_index integer;
     v_attempt_is_deferred boolean;
-    v_started_at_ms bigint;
     v_lease_expires_at_ms bigint;
     v_worker_id text;
     v_worker_instance_id text;
@@ -51,7 +51,7 @@ declare
     v_event_epoch smallint;
     v_has_stream boolean;
     v_emits_lease_event boolean;
-    v_has_waiters boolean;
+    v_may_be_awaited boolean;
     v_now_ms bigint;
 begin
     -- Without a lock: a member's flow must be locked before the member (spec 30, R3).
@@ -65,13 +65,13 @@ begin
 
     select
         e.flow_id, e.ownership_state, e.current_lease_id, e.current_lease_epoch, e.current_attempt_id,
-        e.total_attempt_count - 1, e.attempt_is_deferred, e.started_at_ms, e.lease_expires_at_ms, e.current_worker_id,
+        e.total_attempt_count - 1, e.attempt_is_deferred, e.lease_expires_at_ms, e.current_worker_id,
         e.current_worker_instance_id, e.namespace, e.lane_id, e.instance_tag, e.quota_policy_id is not null,
         e.open_reservation_count > 0
     into
         v_flow_id, v_ownership, v_lease_id, v_lease_epoch, v_attempt_id, v_attempt_index, v_attempt_is_deferred,
-        v_started_at_ms, v_lease_expires_at_ms, v_worker_id, v_worker_instance_id, v_namespace, v_lane_id,
-        v_instance_tag, v_has_quota, v_has_reservations
+        v_lease_expires_at_ms, v_worker_id, v_worker_instance_id, v_namespace, v_lane_id, v_instance_tag, v_has_quota,
+        v_has_reservations
     from flowfabric.ff_exec_core as e
     where e.partition_key = v_key.partition_key and e.execution_id = v_key.execution_id
     for no key update;
@@ -91,20 +91,11 @@ begin
             select from flowfabric.ff_stream_meta as m
             where m.partition_key = v_key.partition_key and m.execution_id = v_key.execution_id
                 and m.attempt_index = v_attempt_index),
-        c.lease_events,
-        exists (
-            select from flowfabric.ff_waiter as w where w.channel in ('ff_lease_event', 'ff_completion'))
-    into v_event_epoch, v_has_stream, v_emits_lease_event, v_has_waiters
+        c.lease_events, c.event_waiters_until_ms > v_now_ms
+    into v_event_epoch, v_has_stream, v_emits_lease_event, v_may_be_awaited
     from flowfabric.ff_partition_config as c;
 
-    if v_attempt_is_deferred then
-        insert into flowfabric.ff_attempt (
-            partition_key, execution_id, attempt_index, attempt_type, attempt_state, attempt_id, lease_id, lease_epoch,
-            worker_id, worker_instance_id, created_at_ms, started_at_ms, ended_at_ms)
-        values (
-            v_key.partition_key, v_key.execution_id, v_attempt_index, 'initial', 'ended_success', v_attempt_id,
-            v_lease_id, v_lease_epoch, v_worker_id, v_worker_instance_id, v_started_at_ms, v_started_at_ms, v_now_ms);
-    else
+    if not v_attempt_is_deferred then
         update flowfabric.ff_attempt as a
         set attempt_state = 'ended_success', ended_at_ms = v_now_ms
         where a.partition_key = v_key.partition_key and a.execution_id = v_key.execution_id
@@ -124,6 +115,9 @@ begin
         ownership_state = 'unowned',
         terminal_outcome = 'success',
         attempt_state = 'attempt_terminal',
+        ended_lease_id = v_lease_id,
+        ended_worker_id = v_worker_id,
+        ended_worker_instance_id = v_worker_instance_id,
         current_lease_id = null,
         current_worker_id = null,
         current_worker_instance_id = null,
@@ -131,7 +125,6 @@ begin
         lease_expires_at_ms = null,
         lease_last_renewed_at_ms = null,
         attempt_timeout_at_ms = null,
-        attempt_is_deferred = false,
         open_reservation_count = 0,
         deadline_at_ms = null,
         terminal_at_ms = v_now_ms,
@@ -159,7 +152,7 @@ begin
     values (
         v_key.partition_key, v_event_epoch, v_now_ms, v_namespace, v_instance_tag, v_key.execution_id, v_lane_id,
         v_attempt_index, 'success');
-    if v_has_waiters then
+    if v_may_be_awaited then
         perform flowfabric._ff_wake('ff_lease_event', '*');
         perform flowfabric._ff_wake('ff_completion', '*');
     end if;

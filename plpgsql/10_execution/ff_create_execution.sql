@@ -2,8 +2,8 @@
 --
 -- Fence:  none.
 -- Locks:  the idempotency row, then the new execution row.
--- Writes: ff_exec_core, ff_exec_payload; ff_execution_idempotency with a key; ff_lane_registry and ff_capability_set
---         at the first use of a lane or of a set of capabilities.
+-- Writes: ff_exec_core; ff_exec_payload but for a small payload alone; ff_execution_idempotency with a key;
+--         ff_lane_registry and ff_capability_set at the first use of a lane or of a set of capabilities.
 -- Raises: invalid_input, lane_not_accepting, invalid_policy_json, invalid_capabilities, invalid_tag_key.
 -- Retry:  safe with an id or an idempotency key: the repeat answers `duplicate`.
 --
@@ -44,54 +44,61 @@ declare
     v_partitions integer;
     v_instance_tag_key text;
     v_lane_state text;
-    v_lane_crc integer;
+    v_partition_key smallint;
     v_policy jsonb;
     v_facts flowfabric.ff_policy_facts;
     v_tags jsonb;
+    v_small_payload bytea;
     v_capability_set_id integer := 1;
     v_dedup_ttl_ms bigint;
     v_reserves boolean;
-    v_has_waiters boolean;
+    v_may_be_awaited boolean;
     v_now_ms bigint;
     v_delayed boolean;
 begin
-    select
-        c.num_flow_partitions, c.instance_tag_key, l.lane_state, l.lane_crc,
-        exists (
-            select from flowfabric.ff_waiter as w
-            where w.channel = 'ff_eligible' and w.key = v_lane_id and w.until_ms > flowfabric.ff_now_ms())
-    into v_partitions, v_instance_tag_key, v_lane_state, v_lane_crc, v_has_waiters
-    from flowfabric.ff_partition_config as c
-    left join flowfabric.ff_lane_registry as l on l.lane_id = v_lane_id;
     v_now_ms := flowfabric.ff_now_ms();
-    if v_lane_state not in ('draining', 'disabled') and p_execution_kind <> ''
+    select l.lane_state, l.home_partition, l.waiters_until_ms > v_now_ms
+    into v_lane_state, v_partition_key, v_may_be_awaited
+    from flowfabric.ff_lane_registry as l
+    where l.lane_id = v_lane_id;
+    if v_partition_key is not null and v_lane_state not in ('draining', 'disabled') and p_execution_kind <> ''
         and (v_namespace = 'default' or flowfabric._ff_is_name(v_namespace))
         and num_nonnulls(p_execution_id, p_idempotency_key, p_policy) = 0 and (p_tags <> '{}'::jsonb) is not true
         and (p_delay_until_ms > v_now_ms) is not true
     then
-        v_key.partition_key := (v_lane_crc % v_partitions)::smallint;
+        v_key.partition_key := v_partition_key;
         v_key.execution_id := gen_random_uuid();
+        v_small_payload := flowfabric._ff_small_payload(p_payload, p_payload_encoding, null, null, p_creator_identity);
         insert into flowfabric.ff_exec_core (
             partition_key, execution_id, namespace, lane_id, execution_kind, priority, lifecycle_phase,
             ownership_state, eligibility_state, blocking_reason, attempt_state, deadline_at_ms, created_at_ms,
-            last_transition_at_ms, last_mutation_at_ms)
+            last_transition_at_ms, last_mutation_at_ms, small_payload)
         values (
             v_key.partition_key, v_key.execution_id, v_namespace, v_lane_id, p_execution_kind,
             least(greatest(coalesce(p_priority, 0), 0), 9000), 'runnable', 'unowned', 'eligible_now',
-            'waiting_for_worker', 'pending_first_attempt', p_execution_deadline_at_ms, v_now_ms, v_now_ms, v_now_ms);
-        insert into flowfabric.ff_exec_payload (
-            partition_key, execution_id, payload, payload_encoding, tags, creator_identity)
-        values (
-            v_key.partition_key, v_key.execution_id, nullif(p_payload, ''::bytea), nullif(p_payload_encoding, ''),
-            '{}', nullif(p_creator_identity, ''));
-        if v_has_waiters then
-            perform flowfabric._ff_notify('ff_eligible', v_lane_id, 'notify_eligible');
+            'waiting_for_worker', 'pending_first_attempt', p_execution_deadline_at_ms, v_now_ms, v_now_ms, v_now_ms,
+            v_small_payload);
+        if v_small_payload is null then
+            insert into flowfabric.ff_exec_payload (
+                partition_key, execution_id, payload, payload_encoding, tags, creator_identity)
+            values (
+                v_key.partition_key, v_key.execution_id, nullif(p_payload, ''::bytea), nullif(p_payload_encoding, ''),
+                '{}', nullif(p_creator_identity, ''));
+        end if;
+        -- _ff_wake, which would take half as long again as the notification: here somebody waits for the answer.
+        if v_may_be_awaited then
+            perform pg_notify('ff_eligible', v_lane_id)
+            where exists (
+                select from flowfabric.ff_waiter as w
+                where w.channel = 'ff_eligible' and w.key = v_lane_id and w.until_ms > v_now_ms and w.at_once);
         end if;
         return row(
             'created', flowfabric.ff_format_execution_id(v_key.partition_key, v_key.execution_id), 'waiting'
         )::flowfabric.ff_execution_outcome;
     end if;
 
+    select c.num_flow_partitions, c.instance_tag_key into v_partitions, v_instance_tag_key
+    from flowfabric.ff_partition_config as c;
     v_idempotency_key := nullif(p_idempotency_key, '');
     v_policy := nullif(p_policy, '{}'::jsonb);
     v_tags := coalesce(p_tags, '{}'::jsonb);
@@ -132,10 +139,10 @@ begin
     end if;
 
     if v_lane_state is null then
-        v_lane_crc := flowfabric._ff_register_lane(v_lane_id, 'create_execution', v_now_ms);
+        perform flowfabric._ff_ensure_lane(v_lane_id, 'create_execution', v_now_ms);
     end if;
     if v_key.execution_id is null then
-        v_key.partition_key := (v_lane_crc % v_partitions)::smallint;
+        v_key.partition_key := coalesce(v_partition_key, flowfabric.ff_solo_partition(v_lane_id));
         v_key.execution_id := gen_random_uuid();
     end if;
     v_dedup_ttl_ms := least(coalesce(p_dedup_ttl_ms, v_facts.dedup_window_ms, 86400000), 9007199254740991);
@@ -162,11 +169,13 @@ begin
     end if;
 
     v_delayed := coalesce(p_delay_until_ms > v_now_ms, false);
+    v_small_payload := flowfabric._ff_small_payload(
+        p_payload, p_payload_encoding, v_policy, v_tags, p_creator_identity);
     insert into flowfabric.ff_exec_core (
         partition_key, execution_id, namespace, lane_id, execution_kind, priority, capability_set_id, budget_ids,
         quota_policy_id, attempt_timeout_ms, retention_ms, instance_tag, lifecycle_phase, ownership_state,
         eligibility_state, blocking_reason, blocking_detail, attempt_state, delay_until_ms, deadline_at_ms,
-        created_at_ms, last_transition_at_ms, last_mutation_at_ms)
+        created_at_ms, last_transition_at_ms, last_mutation_at_ms, small_payload)
     values (
         v_key.partition_key, v_key.execution_id, v_namespace, v_lane_id, p_execution_kind,
         least(greatest(coalesce(p_priority, 0), 0), 9000), v_capability_set_id, v_facts.budget_ids,
@@ -176,7 +185,7 @@ begin
         case when v_delayed then 'waiting_for_delay'::flowfabric.ff_blocking_reason else 'waiting_for_worker' end,
         case when v_delayed then 'until=' || p_delay_until_ms::text end,
         'pending_first_attempt', case when v_delayed then p_delay_until_ms end, p_execution_deadline_at_ms,
-        v_now_ms, v_now_ms, v_now_ms)
+        v_now_ms, v_now_ms, v_now_ms, v_small_payload)
     on conflict do nothing;
     if not found then
         -- Another call with this id got in first; the key must not point at an execution that it did not make. A
@@ -187,13 +196,15 @@ begin
         end if;
         return flowfabric._ff_duplicate(v_key);
     end if;
-    insert into flowfabric.ff_exec_payload (
-        partition_key, execution_id, payload, payload_encoding, policy, tags, creator_identity)
-    values (
-        v_key.partition_key, v_key.execution_id, nullif(p_payload, ''::bytea), nullif(p_payload_encoding, ''),
-        v_policy, v_tags, nullif(p_creator_identity, ''));
-    if v_has_waiters and not v_delayed then
-        perform flowfabric._ff_notify('ff_eligible', v_lane_id, 'notify_eligible');
+    if v_small_payload is null then
+        insert into flowfabric.ff_exec_payload (
+            partition_key, execution_id, payload, payload_encoding, policy, tags, creator_identity)
+        values (
+            v_key.partition_key, v_key.execution_id, nullif(p_payload, ''::bytea), nullif(p_payload_encoding, ''),
+            v_policy, v_tags, nullif(p_creator_identity, ''));
+    end if;
+    if not v_delayed then
+        perform flowfabric._ff_wake('ff_eligible', v_lane_id);
     end if;
     return row(
         'created', flowfabric.ff_format_execution_id(v_key.partition_key, v_key.execution_id),
@@ -209,6 +220,36 @@ comment on function flowfabric.ff_create_execution(
 grant execute on function flowfabric.ff_create_execution(
     text, bytea, text, text, text, text, integer, jsonb, jsonb, bigint, bigint, text, bigint, text)
 to flowfabric_producer;
+
+-- Where a payload stands. A small one that came alone rides along with the execution's row: a row of its own would take
+-- more than the copies do (docs/performance.md). Everything else is stored beside it, so that no update carries it.
+create or replace function flowfabric._ff_small_payload(
+    p_payload bytea,
+    p_payload_encoding text,
+    p_policy jsonb,
+    p_tags jsonb,
+    p_creator_identity text
+)
+returns bytea
+language sql immutable parallel safe
+as $$
+    select case
+        when length(p_payload) > 128 or p_payload_encoding <> '' or p_policy is not null or p_tags <> '{}'::jsonb
+            or p_creator_identity <> '' then null
+        else coalesce(p_payload, ''::bytea)
+    end
+$$;
+comment on function flowfabric._ff_small_payload(bytea, text, jsonb, jsonb, text) is
+'Internal: the payload for the execution''s own row, empty for none; NULL if it belongs into ff_exec_payload.';
+
+create or replace function flowfabric._ff_payload(p_small_payload bytea, p_stored_payload bytea)
+returns bytea
+language sql immutable parallel safe
+as $$
+    select coalesce(nullif(p_small_payload, ''::bytea), p_stored_payload)
+$$;
+comment on function flowfabric._ff_payload(bytea, bytea) is
+'Internal: the payload of an execution, from the two places where it may stand; NULL for none.';
 
 -- Check 1 of spec 10 section 4.1, for one creation and for each of a batch.
 create or replace function flowfabric._ff_check_creation(

@@ -3,8 +3,8 @@
 -- Fence:  none.
 -- Locks:  the idempotency rows ascending by (namespace, key), then the new execution rows ascending by (partition_key,
 --         execution_id); in a plain batch, whose ids are nobody else's, in any order.
--- Writes: ff_exec_core, ff_exec_payload; ff_execution_idempotency for items with a key; ff_lane_registry and
---         ff_capability_set at the first use of a lane or of a set of capabilities.
+-- Writes: ff_exec_core; ff_exec_payload but for small payloads alone; ff_execution_idempotency for items with a key;
+--         ff_lane_registry and ff_capability_set at the first use of a lane or of a set of capabilities.
 -- Raises: invalid_input, for the call as a whole. An item's refusal is its row: invalid_input, lane_not_accepting,
 --         invalid_policy_json, invalid_capabilities, invalid_tag_key.
 -- Retry:  safe for items with an id or an idempotency key: the repeat answers `duplicate`. Others are created again.
@@ -167,6 +167,9 @@ declare
         join flowfabric.ff_lane_registry as l on l.lane_id = u.lane_id
         where l.lane_state not in ('draining', 'disabled')
         order by u.lane_number);
+    -- Ascending: items that are equally old are claimed by their ids, so in the order in which they were given.
+    v_execution_ids uuid[] := array(
+        select gen_random_uuid() as id from generate_series(1, cardinality(p_execution_kinds)) order by id);
     v_now_ms bigint;
 begin
     if ('' <> all (p_execution_kinds)) is not true or cardinality(v_partition_keys) < cardinality(v_lane_ids) then
@@ -179,7 +182,9 @@ begin
         select
             u.item, u.execution_kind, u.payload, u.lane_id, u.payload_encoding, u.priority, u.deadline_at_ms,
             v_partition_keys[array_position(v_lane_ids, u.lane_id)] as partition_key,
-            gen_random_uuid() as execution_id
+            v_execution_ids[u.item] as execution_id,
+            flowfabric._ff_small_payload(
+                u.payload, u.payload_encoding, null, null, p_creator_identity) as small_payload
         from unnest(p_execution_kinds, p_payloads, p_lane_ids, p_payload_encodings, p_priorities, p_deadlines_at_ms)
             with ordinality as u (
                 execution_kind, payload, lane_id, payload_encoding, priority, deadline_at_ms, item)
@@ -188,11 +193,12 @@ begin
         insert into flowfabric.ff_exec_core (
             partition_key, execution_id, namespace, lane_id, execution_kind, priority, lifecycle_phase,
             ownership_state, eligibility_state, blocking_reason, attempt_state, deadline_at_ms, created_at_ms,
-            last_transition_at_ms, last_mutation_at_ms)
+            last_transition_at_ms, last_mutation_at_ms, small_payload)
         select
             i.partition_key, i.execution_id, p_namespace, i.lane_id, i.execution_kind,
             least(greatest(coalesce(i.priority, 0), 0), 9000), 'runnable', 'unowned', 'eligible_now',
-            'waiting_for_worker', 'pending_first_attempt', i.deadline_at_ms, v_now_ms, v_now_ms, v_now_ms
+            'waiting_for_worker', 'pending_first_attempt', i.deadline_at_ms, v_now_ms, v_now_ms, v_now_ms,
+            i.small_payload
         from item as i
     ),
     stored as (
@@ -202,6 +208,7 @@ begin
             i.partition_key, i.execution_id, nullif(i.payload, ''), nullif(i.payload_encoding, ''),
             nullif(p_creator_identity, '')
         from item as i
+        where i.small_payload is null
     )
     select
         i.item::integer, flowfabric.ff_format_execution_id(i.partition_key, i.execution_id), 'created', null::text,
@@ -259,6 +266,7 @@ declare
     v_taken_ids flowfabric.ff_execution_key[] := '{}'::flowfabric.ff_execution_key[];
     v_reserved_keys text[];
     v_written text[];
+    v_small_payloads bytea[];
     v_created flowfabric.ff_execution_key[];
     v_item record;
     v_code text;
@@ -483,7 +491,7 @@ begin
             and not exists (select from flowfabric.ff_lane_registry as l where l.lane_id = i.lane_id)
         order by 1
     loop
-        perform flowfabric._ff_register_lane(v_item.lane_id, 'create_execution', v_now_ms);
+        perform flowfabric._ff_ensure_lane(v_item.lane_id, 'create_execution', v_now_ms);
     end loop;
 
     if p_idempotency_keys is not null then
@@ -528,17 +536,24 @@ begin
         end if;
     end if;
 
+    v_small_payloads := array(
+        select flowfabric._ff_small_payload(
+            i.payload, i.payload_encoding, nullif(i.policy, '{}'), i.tags, p_creator_identity)
+        from unnest(p_execution_kinds, p_payloads, p_payload_encodings, p_policies, p_tags)
+            with ordinality as i (execution_kind, payload, payload_encoding, policy, tags, item)
+        order by i.item);
     -- A minted id is nobody else's: without ON CONFLICT an insert takes four fifths of the time and a WAL record less.
     if p_execution_ids is null then
         insert into flowfabric.ff_exec_core (
             partition_key, execution_id, namespace, lane_id, execution_kind, priority, capability_set_id, budget_ids,
             quota_policy_id, attempt_timeout_ms, retention_ms, instance_tag, lifecycle_phase, ownership_state,
             eligibility_state, blocking_reason, blocking_detail, attempt_state, delay_until_ms, deadline_at_ms,
-            created_at_ms, last_transition_at_ms, last_mutation_at_ms)
+            created_at_ms, last_transition_at_ms, last_mutation_at_ms, small_payload)
         select n.*
         from flowfabric._ff_new_executions(
             v_outcomes, v_keys, p_namespace, p_lane_ids, p_execution_kinds, p_priorities, p_tags, v_instance_tag_key,
-            p_delay_until_ms, p_deadlines_at_ms, v_policy_numbers, v_facts, v_set_ids, v_now_ms) as n
+            p_delay_until_ms, p_deadlines_at_ms, v_policy_numbers, v_facts, v_set_ids, v_small_payloads,
+            v_now_ms) as n
         order by n.partition_key, n.execution_id;
         v_created := v_keys;
     else
@@ -547,12 +562,12 @@ begin
                 partition_key, execution_id, namespace, lane_id, execution_kind, priority, capability_set_id,
                 budget_ids, quota_policy_id, attempt_timeout_ms, retention_ms, instance_tag, lifecycle_phase,
                 ownership_state, eligibility_state, blocking_reason, blocking_detail, attempt_state, delay_until_ms,
-                deadline_at_ms, created_at_ms, last_transition_at_ms, last_mutation_at_ms)
+                deadline_at_ms, created_at_ms, last_transition_at_ms, last_mutation_at_ms, small_payload)
             select n.*
             from flowfabric._ff_new_executions(
                 v_outcomes, v_keys, p_namespace, p_lane_ids, p_execution_kinds, p_priorities, p_tags,
                 v_instance_tag_key, p_delay_until_ms, p_deadlines_at_ms, v_policy_numbers, v_facts, v_set_ids,
-                v_now_ms) as n
+                v_small_payloads, v_now_ms) as n
             order by n.partition_key, n.execution_id
             on conflict do nothing
             returning partition_key, execution_id
@@ -583,9 +598,9 @@ begin
     select
         i.partition_key, i.execution_id, nullif(i.payload, ''), nullif(i.payload_encoding, ''),
         nullif(i.policy, '{}'), coalesce(i.tags, '{}'), nullif(p_creator_identity, '')
-    from unnest(v_outcomes, v_keys, p_payloads, p_payload_encodings, p_policies, p_tags)
-        as i (outcome, partition_key, execution_id, payload, payload_encoding, policy, tags)
-    where i.outcome = 'created'
+    from unnest(v_outcomes, v_keys, p_payloads, p_payload_encodings, p_policies, p_tags, v_small_payloads)
+        as i (outcome, partition_key, execution_id, payload, payload_encoding, policy, tags, small_payload)
+    where i.outcome = 'created' and i.small_payload is null
     order by i.partition_key, i.execution_id;
 
     perform flowfabric._ff_wake('ff_eligible', w.lane_id)
@@ -636,6 +651,7 @@ create or replace function flowfabric._ff_new_executions(
     p_policy_numbers bigint[],
     p_facts flowfabric.ff_policy_facts[],
     p_set_ids integer[],
+    p_small_payloads bytea[],
     p_now_ms bigint
 )
 returns table (
@@ -661,7 +677,8 @@ returns table (
     deadline_at_ms bigint,
     created_at_ms bigint,
     last_transition_at_ms bigint,
-    last_mutation_at_ms bigint
+    last_mutation_at_ms bigint,
+    small_payload bytea
 )
 language sql stable
 as $$
@@ -677,12 +694,12 @@ as $$
         case when i.delay_until_ms > p_now_ms then 'until=' || i.delay_until_ms::text end,
         'pending_first_attempt'::flowfabric.ff_attempt_state,
         case when i.delay_until_ms > p_now_ms then i.delay_until_ms end,
-        i.deadline_at_ms, p_now_ms, p_now_ms, p_now_ms
+        i.deadline_at_ms, p_now_ms, p_now_ms, p_now_ms, i.small_payload
     from unnest(
         p_outcomes, p_keys, p_lane_ids, p_execution_kinds, p_priorities, p_tags, p_delay_until_ms,
-        p_deadlines_at_ms, p_policy_numbers) as i (
+        p_deadlines_at_ms, p_policy_numbers, p_small_payloads) as i (
         outcome, partition_key, execution_id, lane_id, execution_kind, priority, tags, delay_until_ms,
-        deadline_at_ms, policy_number)
+        deadline_at_ms, policy_number, small_payload)
     left join unnest(p_facts, p_set_ids) with ordinality as f (
         required_capabilities, budget_ids, quota_policy_id, attempt_timeout_ms, retention_ms, dedup_window_ms,
         capability_set_id, number) on f.number = i.policy_number
@@ -690,5 +707,5 @@ as $$
 $$;
 comment on function flowfabric._ff_new_executions(
     text[], flowfabric.ff_execution_key[], text, text[], text[], integer[], jsonb[], text, bigint[], bigint[],
-    bigint[], flowfabric.ff_policy_facts[], integer[], bigint) is
+    bigint[], flowfabric.ff_policy_facts[], integer[], bytea[], bigint) is
 'Internal: the rows of ff_exec_core that a batch creates; a delay that is over is none.';

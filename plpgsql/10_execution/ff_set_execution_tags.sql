@@ -2,7 +2,8 @@
 --
 -- Fence:  none; a tag is no state.
 -- Locks:  the ff_exec_core row.
--- Writes: ff_exec_payload (tags), ff_exec_core (instance_tag, last_mutation_at_ms).
+-- Writes: ff_exec_payload (tags, and a payload that was small), ff_exec_core (instance_tag, small_payload,
+--         last_mutation_at_ms).
 -- Raises: invalid_input, execution_not_found, invalid_tag_key.
 -- Retry:  safe; a repeat changes nothing but last_mutation_at_ms.
 --
@@ -37,11 +38,16 @@ begin
     v_now_ms := flowfabric.ff_now_ms();
     perform flowfabric._ff_check_tag_keys(p_tags, c_fn);
 
-    update flowfabric.ff_exec_payload as p
-    set tags = p.tags || p_tags
-    where p.partition_key = v_key.partition_key and p.execution_id = v_key.execution_id;
+    -- A small payload moves to its tags: a claim that finds it in the execution's row looks for nothing else.
+    insert into flowfabric.ff_exec_payload as p (partition_key, execution_id, payload, tags)
+    select e.partition_key, e.execution_id, nullif(e.small_payload, ''), p_tags
+    from flowfabric.ff_exec_core as e
+    where e.partition_key = v_key.partition_key and e.execution_id = v_key.execution_id
+    on conflict (partition_key, execution_id) do update
+    set payload = coalesce(p.payload, excluded.payload), tags = p.tags || excluded.tags;
     update flowfabric.ff_exec_core as e
     set instance_tag = coalesce(p_tags ->> c.instance_tag_key, e.instance_tag),
+        small_payload = null,
         last_mutation_at_ms = v_now_ms
     from flowfabric.ff_partition_config as c
     where e.partition_key = v_key.partition_key and e.execution_id = v_key.execution_id;

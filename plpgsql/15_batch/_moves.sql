@@ -4,8 +4,10 @@
 -- are changed together, with one statement per table. Every other item gets a look of its own, through the moves of
 -- the single call: there its refusal is found, or the cascade of a flow member runs.
 --
--- Between statements a batch is a set of arrays with one element per item, in input order; an item that is not held has
--- NULL for the ctid of its row. The ctid cannot change while the row's lock is held.
+-- Between statements a batch is a set of arrays with one element per item, in the order in which the items are locked;
+-- `items` has the place of each in the caller's arrays. An item that is not held has NULL for the ctid of its row. The
+-- ctid cannot change while the row's lock is held. Items are numbers that subscript arrays, because UNNEST of several
+-- arrays stores each of them row by row first: 1 thousand instructions per element.
 --
 -- Rows are found by key inside a LATERAL subquery and changed by the ctid that was found there; `offset 0` keeps the
 -- planner from making a join of either. It would choose that by statistics, which are wrong on tables that fill and
@@ -45,10 +47,12 @@ $$;
 comment on function flowfabric._ff_raise_invalid_batch(text[], integer[], text[], integer, text) is
 'Internal: raises invalid_input for the arrays of a batch: one is missing, nested or of another length, or all too long.';
 
--- As _ff_parse_execution_id, for all of them at once; one by one only if one of them is none.
-create or replace function flowfabric._ff_parse_batch(
+-- As _ff_parse_execution_id, for all of them at once; one by one only if one of them is none. What is a wire id, is the
+-- id itself but for capitals.
+create or replace function flowfabric._ff_sort_batch(
     p_execution_ids text[],
     p_fn text,
+    out items integer[],
     out partition_keys smallint[],
     out execution_ids uuid[]
 )
@@ -57,21 +61,28 @@ as $$
 declare
     v_given_id text;
     v_key flowfabric.ff_execution_key;
+    v_keys flowfabric.ff_execution_key[] := '{}'::flowfabric.ff_execution_key[];
     v_all_are_wire_ids boolean;
 begin
     begin
         select
-            array_agg(k.partition_key), array_agg(k.execution_id),
-            bool_and((k.partition_key >= 0 and starts_with(k.given_id, '{fp:') and lower(k.given_id collate "C")
-                = flowfabric.ff_format_execution_id(k.partition_key, k.execution_id)) is true)
-        into partition_keys, execution_ids, v_all_are_wire_ids
+            array_agg(k.item), array_agg(k.partition_key), array_agg(k.execution_id), bool_and(k.is_wire_id)
+        into items, partition_keys, execution_ids, v_all_are_wire_ids
         from (
             select
-                g.given_id,
-                substr(g.given_id, 5, length(g.given_id) - 42)::smallint as partition_key,
-                right(g.given_id, 36)::uuid as execution_id
-            from unnest(p_execution_ids) as g (given_id)
-            offset 0
+                c.item, c.partition_key, c.execution_id,
+                (c.partition_key >= 0 and starts_with(c.given_id, '{fp:') and lower(c.given_id collate "C")
+                    = flowfabric.ff_format_execution_id(c.partition_key, c.execution_id)) is true as is_wire_id
+            from (
+                select
+                    g.item, p_execution_ids[g.item] as given_id,
+                    substr(p_execution_ids[g.item], 5, octet_length(p_execution_ids[g.item]) - 42)::smallint
+                        as partition_key,
+                    right(p_execution_ids[g.item], 36)::uuid as execution_id
+                from generate_series(1, cardinality(p_execution_ids)) as g (item)
+                offset 0
+            ) as c
+            order by c.partition_key, c.execution_id, c.item
         ) as k;
         if v_all_are_wire_ids then
             return;
@@ -80,51 +91,40 @@ begin
         null; -- One of the texts is beyond the casts.
     end;
 
-    partition_keys := '{}';
-    execution_ids := '{}';
     foreach v_given_id in array p_execution_ids loop
         begin
             v_key := flowfabric._ff_parse_execution_id(v_given_id, p_fn);
         exception when sqlstate 'ZV001' then
             v_key := null;
         end;
-        partition_keys := partition_keys || v_key.partition_key;
-        execution_ids := execution_ids || v_key.execution_id;
+        v_keys := v_keys || v_key;
     end loop;
+    select array_agg(k.item), array_agg(k.partition_key), array_agg(k.execution_id)
+    into items, partition_keys, execution_ids
+    from (
+        select u.item::integer, u.partition_key, u.execution_id
+        from unnest(v_keys) with ordinality as u (partition_key, execution_id, item)
+        order by u.partition_key, u.execution_id, u.item
+    ) as k;
 end;
 $$;
-comment on function flowfabric._ff_parse_batch(text[], text) is
-'Internal: the keys behind the wire ids of a batch, NULL for a text that is none.';
+comment on function flowfabric._ff_sort_batch(text[], text) is
+'Internal: the keys behind the wire ids of a batch in the order of locks, NULL for a text that is none.';
 
-create or replace function flowfabric._ff_batch_items(
+-- Behind an equal key: a repeat, of which only the first is looked at.
+create or replace function flowfabric._ff_is_repeat(
     p_partition_keys smallint[],
     p_execution_ids uuid[],
-    p_lease_ids uuid[],
-    p_lease_epochs bigint[],
-    p_attempt_ids uuid[]
+    p_number integer
 )
-returns table (
-    item bigint,
-    partition_key smallint,
-    execution_id uuid,
-    lease_id uuid,
-    lease_epoch bigint,
-    attempt_id uuid,
-    is_repeat boolean
-)
+returns boolean
 language sql immutable parallel safe
 as $$
-    select
-        u.item, u.partition_key, u.execution_id, u.lease_id, u.lease_epoch, u.attempt_id,
-        u.execution_id is not null
-        and row_number() over (partition by u.partition_key, u.execution_id order by u.item) > 1
-    from unnest(p_partition_keys, p_execution_ids, p_lease_ids, p_lease_epochs, p_attempt_ids)
-        with ordinality as u (partition_key, execution_id, lease_id, lease_epoch, attempt_id, item)
-    order by u.partition_key, u.execution_id, u.item
-    offset 0
+    select (p_execution_ids[p_number - 1] = p_execution_ids[p_number]
+        and p_partition_keys[p_number - 1] = p_partition_keys[p_number]) is true
 $$;
-comment on function flowfabric._ff_batch_items(smallint[], uuid[], uuid[], bigint[], uuid[]) is
-'Internal: the items of a batch in the order in which they are locked; a repeat has the key of an earlier item.';
+comment on function flowfabric._ff_is_repeat(smallint[], uuid[], integer) is
+'Internal: whether an item of a sorted batch has the key of an earlier one.';
 
 -- Locks
 
@@ -168,9 +168,11 @@ $$;
 comment on function flowfabric._ff_lock_batch_flows(smallint[], uuid[]) is
 'Internal: locks the flows of the executions of a batch, ascending, and returns their ids.';
 
--- `clock` is evaluated when the last lock is held, because it counts the locked rows first. Whatever changes a row must
--- be a statement of its own: the version of a row that this one waited for is visible only to the next.
+-- The clock is read when the last lock is held; then only leases that were about to expire need a second look. Whatever
+-- changes a row must be a statement of its own: the version of a row that this one waited for is visible only to the
+-- next.
 create or replace function flowfabric._ff_lock_batch(
+    p_items integer[],
     p_partition_keys smallint[],
     p_execution_ids uuid[],
     p_lease_ids uuid[],
@@ -180,60 +182,72 @@ create or replace function flowfabric._ff_lock_batch(
     out row_ids tid[],
     out attempt_indexes integer[],
     out retry_counts integer[],
-    out are_repeats boolean[],
     out are_locked boolean[],
+    out any_has_attempt_row boolean,
     out any_has_quota boolean,
     out any_has_reservations boolean
 )
 language plpgsql volatile
 as $$
+declare
+    v_first_expiry_ms bigint;
 begin
-    with locked as materialized (
+    select
+        array_agg(case when l.fence_matches then l.row_id end),
+        array_agg(l.total_attempt_count - 1),
+        array_agg(l.retry_count),
+        array_agg(l.row_id is not null),
+        bool_or(not l.attempt_is_deferred),
+        bool_or(l.quota_policy_id is not null),
+        bool_or(l.open_reservation_count > 0),
+        min(case when l.fence_matches then l.lease_expires_at_ms end)
+    into
+        row_ids, attempt_indexes, retry_counts, are_locked, any_has_attempt_row, any_has_quota, any_has_reservations,
+        v_first_expiry_ms
+    from (
         select
-            i.item, i.is_repeat, e.row_id, e.total_attempt_count - 1 as attempt_index, e.retry_count,
-            e.quota_policy_id is not null as has_quota, e.open_reservation_count > 0 as has_reservations,
-            e.flow_id is null and e.ownership_state = 'leased' and e.current_lease_id = i.lease_id
-            and e.current_lease_epoch = i.lease_epoch and e.current_attempt_id = i.attempt_id as fence_matches,
-            e.lease_expires_at_ms
-        from flowfabric._ff_batch_items(
-            p_partition_keys, p_execution_ids, p_lease_ids, p_lease_epochs, p_attempt_ids) as i
+            e.row_id, e.total_attempt_count, e.retry_count, e.attempt_is_deferred, e.quota_policy_id,
+            e.open_reservation_count, e.lease_expires_at_ms,
+            e.flow_id is null and e.ownership_state = 'leased' and e.current_lease_id = p_lease_ids[p_items[n.number]]
+            and e.current_lease_epoch = p_lease_epochs[p_items[n.number]]
+            and e.current_attempt_id = p_attempt_ids[p_items[n.number]] as fence_matches
+        from generate_series(1, cardinality(p_items)) as n (number)
         left join lateral (
             select
                 c.ctid as row_id, c.flow_id, c.ownership_state, c.current_lease_id, c.current_lease_epoch,
                 c.current_attempt_id, c.lease_expires_at_ms, c.total_attempt_count, c.retry_count, c.quota_policy_id,
-                c.open_reservation_count
+                c.open_reservation_count, c.attempt_is_deferred
             from flowfabric.ff_exec_core as c
-            where c.partition_key = i.partition_key and c.execution_id = i.execution_id and not i.is_repeat
+            where c.partition_key = p_partition_keys[n.number] and c.execution_id = p_execution_ids[n.number]
+                and not flowfabric._ff_is_repeat(p_partition_keys, p_execution_ids, n.number)
             for no key update
         ) as e on true
-    ),
-    clock as materialized (
-        select flowfabric.ff_now_ms() as read_at_ms from (select count(*) from locked as l) as all_locks
-    ),
-    judged as (
-        select
-            l.item, l.is_repeat, l.row_id, l.attempt_index, l.retry_count, l.has_quota, l.has_reservations,
-            (l.fence_matches and l.lease_expires_at_ms > c.read_at_ms) is true as is_held, c.read_at_ms
-        from locked as l
-        cross join clock as c
-        order by l.item
-    )
-    select
-        max(j.read_at_ms),
-        array_agg(case when j.is_held then j.row_id end),
-        array_agg(j.attempt_index),
-        array_agg(j.retry_count),
-        array_agg(j.is_repeat),
-        array_agg(j.row_id is not null),
-        bool_or(j.has_quota),
-        bool_or(j.has_reservations)
-    into
-        now_ms, row_ids, attempt_indexes, retry_counts, are_repeats, are_locked, any_has_quota, any_has_reservations
-    from judged as j;
+        offset 0
+    ) as l;
+    now_ms := flowfabric.ff_now_ms();
+    if v_first_expiry_ms <= now_ms then
+        row_ids := flowfabric._ff_without_expired(row_ids, now_ms);
+    end if;
 end;
 $$;
-comment on function flowfabric._ff_lock_batch(smallint[], uuid[], uuid[], bigint[], uuid[]) is
+comment on function flowfabric._ff_lock_batch(integer[], smallint[], uuid[], uuid[], bigint[], uuid[]) is
 'Internal: locks the executions of a batch, ascending, then reads the clock; row_ids has the held items.';
+
+create or replace function flowfabric._ff_without_expired(p_row_ids tid[], p_now_ms bigint)
+returns tid[]
+language sql volatile
+as $$
+    select array_agg(e.row_id order by u.number)
+    from unnest(p_row_ids) with ordinality as u (row_id, number)
+    left join lateral (
+        select c.ctid as row_id
+        from flowfabric.ff_exec_core as c
+        where c.ctid = u.row_id and c.lease_expires_at_ms > p_now_ms
+        offset 0
+    ) as e on true
+$$;
+comment on function flowfabric._ff_without_expired(tid[], bigint) is
+'Internal: locked rows of a batch, with NULL in the place of those whose lease has expired.';
 
 -- Items that are not held
 
@@ -319,6 +333,7 @@ create or replace function flowfabric._ff_end_held_attempts(
     p_state flowfabric.ff_attempt_row_state,
     p_failure_reasons text[],
     p_failure_categories text[],
+    p_any_has_row boolean,
     p_stream_reason text,
     p_now_ms bigint
 )
@@ -328,34 +343,34 @@ as $$
 declare
     v_execution_id uuid;
     v_attempt_index integer;
-    v_deferred_count integer;
 begin
-    -- _ff_write_deferred_attempt, with the end already in it.
-    insert into flowfabric.ff_attempt (
-        partition_key, execution_id, attempt_index, attempt_type, attempt_state, attempt_id, lease_id, lease_epoch,
-        worker_id, worker_instance_id, created_at_ms, started_at_ms, ended_at_ms, failure_reason, failure_category)
-    select
-        e.partition_key, e.execution_id, e.total_attempt_count - 1, 'initial', p_state, e.current_attempt_id,
-        e.current_lease_id, e.current_lease_epoch, e.current_worker_id, e.current_worker_instance_id, e.started_at_ms,
-        e.started_at_ms, p_now_ms, nullif(u.failure_reason, ''), nullif(u.failure_category, '')
-    from unnest(p_row_ids, p_failure_reasons, p_failure_categories) as u (row_id, failure_reason, failure_category)
-    cross join lateral (
+    if p_state <> 'ended_success' then
+        -- _ff_write_deferred_attempt, with the end already in it.
+        insert into flowfabric.ff_attempt (
+            partition_key, execution_id, attempt_index, attempt_type, attempt_state, attempt_id, lease_id, lease_epoch,
+            worker_id, worker_instance_id, created_at_ms, started_at_ms, ended_at_ms, failure_reason, failure_category)
         select
-            c.partition_key, c.execution_id, c.total_attempt_count, c.current_attempt_id, c.current_lease_id,
-            c.current_lease_epoch, c.current_worker_id, c.current_worker_instance_id, c.started_at_ms,
-            c.attempt_is_deferred
-        from flowfabric.ff_exec_core as c
-        where c.ctid = u.row_id
-        offset 0
-    ) as e
-    where e.attempt_is_deferred;
-    get diagnostics v_deferred_count = row_count;
-    if v_deferred_count < cardinality(array_remove(p_row_ids, null)) then
+            e.partition_key, e.execution_id, e.total_attempt_count - 1, 'initial', p_state, e.current_attempt_id,
+            e.current_lease_id, e.current_lease_epoch, e.current_worker_id, e.current_worker_instance_id,
+            e.started_at_ms, e.started_at_ms, p_now_ms, u.failure_reason, u.failure_category
+        from unnest(p_row_ids, p_failure_reasons, p_failure_categories) as u (row_id, failure_reason, failure_category)
+        cross join lateral (
+            select
+                c.partition_key, c.execution_id, c.total_attempt_count, c.current_attempt_id, c.current_lease_id,
+                c.current_lease_epoch, c.current_worker_id, c.current_worker_instance_id, c.started_at_ms,
+                c.attempt_is_deferred
+            from flowfabric.ff_exec_core as c
+            where c.ctid = u.row_id
+            offset 0
+        ) as e
+        where e.attempt_is_deferred;
+    end if;
+    if p_any_has_row then
         update flowfabric.ff_attempt as a
         set attempt_state = p_state,
             ended_at_ms = p_now_ms,
-            failure_reason = nullif(h.failure_reason, ''),
-            failure_category = nullif(h.failure_category, '')
+            failure_reason = h.failure_reason,
+            failure_category = h.failure_category
         from (
             select u.failure_reason, u.failure_category, t.row_id
             from unnest(
@@ -400,7 +415,7 @@ begin
 end;
 $$;
 comment on function flowfabric._ff_end_held_attempts(
-    tid[], smallint[], uuid[], integer[], flowfabric.ff_attempt_row_state, text[], text[], text, bigint) is
+    tid[], smallint[], uuid[], integer[], flowfabric.ff_attempt_row_state, text[], text[], boolean, text, bigint) is
 'Internal: _ff_end_attempt for the held items of a batch.';
 
 create or replace function flowfabric._ff_emit_held_leases(
@@ -463,10 +478,13 @@ comment on function flowfabric._ff_release_held_quota(tid[]) is
 'Internal: _ff_release_quota_slot for the held items of a batch that have a quota.';
 
 -- The columns of _ff_set_unowned_state that can differ: an active, leased row has no delay, block, suspension or mark
--- of a lost lease, and no grant (HOTPATH 2.9; reading 9).
+-- of a lost lease, and no grant (HOTPATH 2.9; reading 9). An attempt that did not succeed has its row by now. The
+-- events are made of what the update returns, the release before the end: statements of their own would read every row
+-- again.
 create or replace function flowfabric._ff_end_held(
     p_row_ids tid[],
     p_outcome flowfabric.ff_terminal_outcome,
+    p_reason text,
     p_now_ms bigint
 )
 returns void
@@ -474,45 +492,69 @@ language plpgsql volatile
 as $$
 declare
     v_event_epoch smallint;
+    v_emits_lease_events boolean;
+    v_may_be_awaited boolean;
 begin
-    select c.event_epoch into v_event_epoch from flowfabric.ff_partition_config as c;
-    insert into flowfabric.ff_completion_event (
-        partition_key, epoch, occurred_at_ms, namespace, instance_tag, execution_id, lane_id, attempt_index, outcome)
+    select c.event_epoch, c.lease_events, c.event_waiters_until_ms > p_now_ms
+    into v_event_epoch, v_emits_lease_events, v_may_be_awaited
+    from flowfabric.ff_partition_config as c;
+    with ended as (
+        update flowfabric.ff_exec_core as e
+        set lifecycle_phase = 'terminal',
+            ownership_state = 'unowned',
+            terminal_outcome = p_outcome,
+            attempt_state = 'attempt_terminal',
+            ended_lease_id = e.current_lease_id,
+            ended_worker_id = e.current_worker_id,
+            ended_worker_instance_id = e.current_worker_instance_id,
+            current_lease_id = null,
+            current_worker_id = null,
+            current_worker_instance_id = null,
+            lease_acquired_at_ms = null,
+            lease_expires_at_ms = null,
+            lease_last_renewed_at_ms = null,
+            attempt_timeout_at_ms = null,
+            attempt_is_deferred = e.attempt_is_deferred and p_outcome = 'success',
+            open_reservation_count = 0,
+            deadline_at_ms = null,
+            terminal_at_ms = p_now_ms,
+            purge_after_ms = p_now_ms + e.retention_ms,
+            last_transition_at_ms = p_now_ms,
+            last_mutation_at_ms = p_now_ms
+        where e.ctid = any (p_row_ids)
+        returning
+            e.partition_key, e.execution_id, e.namespace, e.instance_tag, e.lane_id, e.current_lease_epoch,
+            e.current_attempt_id, e.total_attempt_count - 1 as attempt_index, e.ended_lease_id, e.ended_worker_id,
+            e.ended_worker_instance_id
+    ),
+    completed as (
+        insert into flowfabric.ff_completion_event (
+            partition_key, epoch, occurred_at_ms, namespace, instance_tag, execution_id, lane_id, attempt_index,
+            outcome)
+        select
+            e.partition_key, v_event_epoch, p_now_ms, e.namespace, e.instance_tag, e.execution_id, e.lane_id,
+            e.attempt_index, p_outcome
+        from ended as e
+    )
+    insert into flowfabric.ff_lease_event (
+        partition_key, epoch, occurred_at_ms, namespace, instance_tag, execution_id, event_type, lease_id,
+        lease_epoch, attempt_index, attempt_id, worker_id, worker_instance_id, reason)
     select
-        e.partition_key, v_event_epoch, p_now_ms, e.namespace, e.instance_tag, e.execution_id, e.lane_id,
-        e.total_attempt_count - 1, p_outcome
-    from unnest(p_row_ids) as u (row_id)
-    cross join lateral (
-        select c.partition_key, c.namespace, c.instance_tag, c.execution_id, c.lane_id, c.total_attempt_count
-        from flowfabric.ff_exec_core as c
-        where c.ctid = u.row_id
-        offset 0
-    ) as e;
-    perform flowfabric._ff_wake('ff_completion', '*');
-    update flowfabric.ff_exec_core as e
-    set lifecycle_phase = 'terminal',
-        ownership_state = 'unowned',
-        terminal_outcome = p_outcome,
-        attempt_state = 'attempt_terminal',
-        current_lease_id = null,
-        current_worker_id = null,
-        current_worker_instance_id = null,
-        lease_acquired_at_ms = null,
-        lease_expires_at_ms = null,
-        lease_last_renewed_at_ms = null,
-        attempt_timeout_at_ms = null,
-        attempt_is_deferred = false,
-        open_reservation_count = 0,
-        deadline_at_ms = null,
-        terminal_at_ms = p_now_ms,
-        purge_after_ms = p_now_ms + e.retention_ms,
-        last_transition_at_ms = p_now_ms,
-        last_mutation_at_ms = p_now_ms
-    where e.ctid = any (p_row_ids);
+        e.partition_key, v_event_epoch, p_now_ms, e.namespace, e.instance_tag, e.execution_id, 'released',
+        e.ended_lease_id, e.current_lease_epoch, e.attempt_index, e.current_attempt_id, e.ended_worker_id,
+        e.ended_worker_instance_id, p_reason
+    from ended as e
+    where v_emits_lease_events;
+    if v_may_be_awaited then
+        if v_emits_lease_events then
+            perform flowfabric._ff_wake('ff_lease_event', '*');
+        end if;
+        perform flowfabric._ff_wake('ff_completion', '*');
+    end if;
 end;
 $$;
-comment on function flowfabric._ff_end_held(tid[], flowfabric.ff_terminal_outcome, bigint) is
-'Internal: _ff_become_terminal for the held items of a batch.';
+comment on function flowfabric._ff_end_held(tid[], flowfabric.ff_terminal_outcome, text, bigint) is
+'Internal: _ff_become_terminal for the held items of a batch, with the events of their leases and ends.';
 
 -- After the last execution row of the call was locked, cascades included: budgets come last in the lock order, and all
 -- of them are locked at once, ascending, so that two batches never wait for each other's budgets crosswise. An item

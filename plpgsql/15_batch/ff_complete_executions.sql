@@ -60,32 +60,41 @@ begin
         return;
     end if;
 
-    v_keys := flowfabric._ff_parse_batch(p_execution_ids, c_fn);
+    -- Some languages count from 0; a slice counts from 1.
+    if array_lower(p_execution_ids, 1) <> 1 or array_lower(p_lease_ids, 1) <> 1 or array_lower(p_lease_epochs, 1) <> 1
+        or array_lower(p_attempt_ids, 1) <> 1 or array_lower(p_results, 1) <> 1
+        or array_lower(p_result_encodings, 1) <> 1
+    then
+        p_execution_ids := p_execution_ids[:];
+        p_lease_ids := p_lease_ids[:];
+        p_lease_epochs := p_lease_epochs[:];
+        p_attempt_ids := p_attempt_ids[:];
+        p_results := p_results[:];
+        p_result_encodings := p_result_encodings[:];
+    end if;
+
+    v_keys := flowfabric._ff_sort_batch(p_execution_ids, c_fn);
     v_flow_ids := flowfabric._ff_lock_batch_flows(v_keys.partition_keys, v_keys.execution_ids);
     v_batch := flowfabric._ff_lock_batch(
-        v_keys.partition_keys, v_keys.execution_ids, p_lease_ids, p_lease_epochs, p_attempt_ids);
+        v_keys.items, v_keys.partition_keys, v_keys.execution_ids, p_lease_ids, p_lease_epochs, p_attempt_ids);
     v_held_count := cardinality(array_remove(v_batch.row_ids, null));
 
     if v_held_count < v_count then
         perform flowfabric._ff_start_batch_cascades();
         for v_item in
             select
-                u.item::integer, u.given_id, u.partition_key, u.execution_id, u.lease_id, u.lease_epoch, u.attempt_id,
-                u.is_repeat, u.is_locked, u.result, u.result_encoding
+                u.item, u.partition_key, u.execution_id, u.is_locked,
+                flowfabric._ff_is_repeat(v_keys.partition_keys, v_keys.execution_ids, u.number::integer) as is_repeat
             from unnest(
-                p_execution_ids, v_keys.partition_keys, v_keys.execution_ids, p_lease_ids, p_lease_epochs,
-                p_attempt_ids, v_batch.are_repeats, v_batch.are_locked, v_batch.row_ids, p_results,
-                p_result_encodings)
-                with ordinality as u (
-                    given_id, partition_key, execution_id, lease_id, lease_epoch, attempt_id, is_repeat, is_locked,
-                    row_id, result, result_encoding, item)
+                v_keys.items, v_keys.partition_keys, v_keys.execution_ids, v_batch.are_locked, v_batch.row_ids)
+                with ordinality as u (item, partition_key, execution_id, is_locked, row_id, number)
             where u.row_id is null
             order by u.item
         loop
             v_answer := flowfabric._ff_refuse_item(
-                v_item.item, v_item.given_id, v_item.partition_key, v_item.execution_id, v_item.lease_id,
-                v_item.lease_epoch, v_item.attempt_id, null, v_item.is_repeat, v_item.is_locked, v_flow_ids,
-                v_batch.now_ms, c_fn);
+                v_item.item, p_execution_ids[v_item.item], v_item.partition_key, v_item.execution_id,
+                p_lease_ids[v_item.item], p_lease_epochs[v_item.item], p_attempt_ids[v_item.item], null,
+                v_item.is_repeat, v_item.is_locked, v_flow_ids, v_batch.now_ms, c_fn);
             if v_answer.code is not null then
                 v_answers := v_answers || v_answer;
                 continue;
@@ -97,8 +106,9 @@ begin
             v_exec.open_reservation_count := null;
             perform flowfabric._ff_end_attempt(
                 v_exec, 'ended_success', null, null, 'attempt_success', v_batch.now_ms);
-            if length(v_item.result) > 0 then
-                perform flowfabric._ff_store_result(v_key, v_item.result, v_item.result_encoding);
+            if length(p_results[v_item.item]) > 0 then
+                perform flowfabric._ff_store_result(
+                    v_key, p_results[v_item.item], p_result_encodings[v_item.item]);
             end if;
             perform flowfabric._ff_become_terminal(v_exec, 'success', 'completed', v_batch.now_ms);
             v_answers := v_answers || row(
@@ -110,31 +120,21 @@ begin
     if v_held_count > 0 then
         perform flowfabric._ff_end_held_attempts(
             v_batch.row_ids, v_keys.partition_keys, v_keys.execution_ids, v_batch.attempt_indexes, 'ended_success',
-            null, null, 'attempt_success', v_batch.now_ms);
+            null, null, v_batch.any_has_attempt_row, 'attempt_success', v_batch.now_ms);
         if p_results is not null then
-            update flowfabric.ff_exec_payload as p
-            set result = h.result, result_encoding = nullif(h.result_encoding, '')
-            from (
-                select u.result, u.result_encoding, t.row_id
-                from unnest(
-                    v_batch.row_ids, v_keys.partition_keys, v_keys.execution_ids, p_results, p_result_encodings)
-                    as u (row_id, partition_key, execution_id, result, result_encoding)
-                cross join lateral (
-                    select c.ctid as row_id
-                    from flowfabric.ff_exec_payload as c
-                    where c.partition_key = u.partition_key and c.execution_id = u.execution_id
-                    offset 0
-                ) as t
-                where u.row_id is not null and length(u.result) > 0
-                offset 0
-            ) as h
-            where p.ctid = h.row_id;
+            -- _ff_store_result
+            insert into flowfabric.ff_exec_payload (partition_key, execution_id, result, result_encoding)
+            select u.partition_key, u.execution_id, p_results[u.item], nullif(p_result_encodings[u.item], '')
+            from unnest(v_batch.row_ids, v_keys.items, v_keys.partition_keys, v_keys.execution_ids)
+                as u (row_id, item, partition_key, execution_id)
+            where u.row_id is not null and length(p_results[u.item]) > 0
+            on conflict (partition_key, execution_id) do update
+            set result = excluded.result, result_encoding = excluded.result_encoding;
         end if;
-        perform flowfabric._ff_emit_held_leases(v_batch.row_ids, 'released', 'completed', v_batch.now_ms);
         if v_batch.any_has_quota then
             perform flowfabric._ff_release_held_quota(v_batch.row_ids);
         end if;
-        perform flowfabric._ff_end_held(v_batch.row_ids, 'success', v_batch.now_ms);
+        perform flowfabric._ff_end_held(v_batch.row_ids, 'success', 'completed', v_batch.now_ms);
     end if;
     if v_held_count < v_count then
         perform flowfabric._ff_end_batch_cascades(
@@ -144,12 +144,19 @@ begin
             v_keys.partition_keys, v_keys.execution_ids, v_batch.now_ms);
     end if;
 
+    if v_held_count = v_count then
+        return query
+        select
+            g.item, lower(p_execution_ids[g.item] collate "C"), 'completed', null::text, null::text, null::jsonb,
+            'completed'::flowfabric.ff_public_state
+        from generate_series(1, v_count) as g (item);
+        return;
+    end if;
     return query
     select
-        u.item::integer, flowfabric.ff_format_execution_id(u.partition_key, u.execution_id), 'completed', null::text,
-        null::text, null::jsonb, 'completed'::flowfabric.ff_public_state
-    from unnest(v_batch.row_ids, v_keys.partition_keys, v_keys.execution_ids)
-        with ordinality as u (row_id, partition_key, execution_id, item)
+        u.item, lower(p_execution_ids[u.item] collate "C"), 'completed', null::text, null::text, null::jsonb,
+        'completed'::flowfabric.ff_public_state
+    from unnest(v_keys.items, v_batch.row_ids) as u (item, row_id)
     where u.row_id is not null
     union all
     select a.item, a.execution_id, a.outcome, a.code, a.sqlstate, a.detail, a.public_state

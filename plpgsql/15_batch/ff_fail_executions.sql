@@ -34,6 +34,9 @@ declare
     v_keys record;
     v_flow_ids uuid[];
     v_batch record;
+    v_reasons text[];
+    v_categories text[];
+    v_policies jsonb[];
     v_malformed_policies jsonb[];
     v_row_ids tid[];
     v_held_count integer;
@@ -72,11 +75,32 @@ begin
         return;
     end if;
 
-    v_keys := flowfabric._ff_parse_batch(p_execution_ids, c_fn);
+    -- Some languages count from 0; a slice counts from 1.
+    if array_lower(p_execution_ids, 1) <> 1 or array_lower(p_lease_ids, 1) <> 1 or array_lower(p_lease_epochs, 1) <> 1
+        or array_lower(p_attempt_ids, 1) <> 1 or array_lower(p_failure_reasons, 1) <> 1
+        or array_lower(p_failure_categories, 1) <> 1 or array_lower(p_retry_policies, 1) <> 1
+    then
+        p_execution_ids := p_execution_ids[:];
+        p_lease_ids := p_lease_ids[:];
+        p_lease_epochs := p_lease_epochs[:];
+        p_attempt_ids := p_attempt_ids[:];
+        p_failure_reasons := p_failure_reasons[:];
+        p_failure_categories := p_failure_categories[:];
+        p_retry_policies := p_retry_policies[:];
+    end if;
+
+    v_keys := flowfabric._ff_sort_batch(p_execution_ids, c_fn);
     v_flow_ids := flowfabric._ff_lock_batch_flows(v_keys.partition_keys, v_keys.execution_ids);
     v_batch := flowfabric._ff_lock_batch(
-        v_keys.partition_keys, v_keys.execution_ids, p_lease_ids, p_lease_epochs, p_attempt_ids);
+        v_keys.items, v_keys.partition_keys, v_keys.execution_ids, p_lease_ids, p_lease_epochs, p_attempt_ids);
     v_row_ids := v_batch.row_ids;
+    -- From here on all arrays are in the order of locks.
+    select
+        array_agg(nullif(p_failure_reasons[u.item], '') order by u.number),
+        array_agg(nullif(p_failure_categories[u.item], '') order by u.number),
+        array_agg(p_retry_policies[u.item] order by u.number)
+    into v_reasons, v_categories, v_policies
+    from unnest(v_keys.items) with ordinality as u (item, number);
     if p_retry_policies is not null then
         v_malformed_policies := array(
             select d.retry_policy
@@ -85,8 +109,8 @@ begin
         if cardinality(v_malformed_policies) > 0 then
             v_row_ids := array(
                 select case when u.retry_policy = any (v_malformed_policies) then null else u.row_id end
-                from unnest(v_batch.row_ids, p_retry_policies) with ordinality as u (row_id, retry_policy, item)
-                order by u.item);
+                from unnest(v_batch.row_ids, v_policies) with ordinality as u (row_id, retry_policy, number)
+                order by u.number);
         end if;
     end if;
     v_held_count := cardinality(array_remove(v_row_ids, null));
@@ -95,22 +119,20 @@ begin
         perform flowfabric._ff_start_batch_cascades();
         for v_item in
             select
-                u.item::integer, u.given_id, u.partition_key, u.execution_id, u.lease_id, u.lease_epoch, u.attempt_id,
-                u.is_repeat, u.is_locked, u.failure_reason, u.failure_category, u.retry_policy
+                u.item, u.partition_key, u.execution_id, u.is_locked, u.reason, u.category, u.retry_policy,
+                flowfabric._ff_is_repeat(v_keys.partition_keys, v_keys.execution_ids, u.number::integer) as is_repeat
             from unnest(
-                p_execution_ids, v_keys.partition_keys, v_keys.execution_ids, p_lease_ids, p_lease_epochs,
-                p_attempt_ids, v_batch.are_repeats, v_batch.are_locked, v_row_ids, p_failure_reasons,
-                p_failure_categories, p_retry_policies)
+                v_keys.items, v_keys.partition_keys, v_keys.execution_ids, v_batch.are_locked, v_row_ids, v_reasons,
+                v_categories, v_policies)
                 with ordinality as u (
-                    given_id, partition_key, execution_id, lease_id, lease_epoch, attempt_id, is_repeat, is_locked,
-                    row_id, failure_reason, failure_category, retry_policy, item)
+                    item, partition_key, execution_id, is_locked, row_id, reason, category, retry_policy, number)
             where u.row_id is null
             order by u.item
         loop
             v_refused := flowfabric._ff_refuse_item(
-                v_item.item, v_item.given_id, v_item.partition_key, v_item.execution_id, v_item.lease_id,
-                v_item.lease_epoch, v_item.attempt_id, v_item.retry_policy, v_item.is_repeat, v_item.is_locked,
-                v_flow_ids, v_batch.now_ms, c_fn);
+                v_item.item, p_execution_ids[v_item.item], v_item.partition_key, v_item.execution_id,
+                p_lease_ids[v_item.item], p_lease_epochs[v_item.item], p_attempt_ids[v_item.item], v_item.retry_policy,
+                v_item.is_repeat, v_item.is_locked, v_flow_ids, v_batch.now_ms, c_fn);
             if v_refused.code is not null then
                 v_answers := v_answers || row(
                     v_refused.item, v_refused.execution_id, v_refused.outcome, v_refused.code, v_refused.sqlstate,
@@ -123,8 +145,7 @@ begin
             -- execution after a budget.
             v_exec.open_reservation_count := null;
             v_failure := flowfabric._ff_fail_attempt(
-                v_exec, nullif(v_item.failure_reason, ''), nullif(v_item.failure_category, ''), v_item.retry_policy,
-                v_batch.now_ms);
+                v_exec, v_item.reason, v_item.category, v_item.retry_policy, v_batch.now_ms);
             v_answers := v_answers || row(
                 v_item.item, v_failure.execution_id, v_failure.outcome, null, null, null, v_failure.public_state,
                 v_failure.delay_until_ms, v_failure.next_attempt_index)::flowfabric.ff_failure_item;
@@ -141,15 +162,14 @@ begin
         into v_retry_row_ids, v_end_row_ids, v_delays_until_ms
         from (
             select
-                u.item, u.row_id, u.retry_count, coalesce(u.retry_policy, s.retry_policy) as retry_policy,
+                u.row_id, u.retry_count, coalesce(u.retry_policy, s.retry_policy) as retry_policy,
                 case when u.row_id is not null then flowfabric._ff_is_retryable(
-                    coalesce(u.retry_policy, s.retry_policy), u.retry_count, nullif(u.failure_category, ''))
+                    coalesce(u.retry_policy, s.retry_policy), u.retry_count, u.category)
                 end as is_retryable
             from unnest(
-                v_row_ids, v_keys.partition_keys, v_keys.execution_ids, v_batch.retry_counts, p_failure_categories,
-                p_retry_policies)
+                v_row_ids, v_keys.partition_keys, v_keys.execution_ids, v_batch.retry_counts, v_categories, v_policies)
                 with ordinality as u (
-                    row_id, partition_key, execution_id, retry_count, failure_category, retry_policy, item)
+                    row_id, partition_key, execution_id, retry_count, category, retry_policy, number)
             left join lateral (
                 select c.policy -> 'retry_policy' as retry_policy
                 from flowfabric.ff_exec_payload as c
@@ -157,30 +177,28 @@ begin
                     and c.partition_key = u.partition_key and c.execution_id = u.execution_id
                 offset 0
             ) as s on true
-            order by u.item
+            order by u.number
             offset 0
         ) as d;
 
         perform flowfabric._ff_end_held_attempts(
             v_row_ids, v_keys.partition_keys, v_keys.execution_ids, v_batch.attempt_indexes, 'ended_failure',
-            p_failure_reasons, p_failure_categories, 'attempt_failure', v_batch.now_ms);
+            v_reasons, v_categories, v_batch.any_has_attempt_row, 'attempt_failure', v_batch.now_ms);
         if v_batch.any_has_quota then
             perform flowfabric._ff_release_held_quota(v_row_ids);
         end if;
         if cardinality(array_remove(v_end_row_ids, null)) > 0 then
-            perform flowfabric._ff_emit_held_leases(v_end_row_ids, 'released', 'failed_terminal', v_batch.now_ms);
             perform flowfabric._ff_note_held_failures(
-                v_end_row_ids, v_keys.partition_keys, v_keys.execution_ids, p_failure_reasons);
-            perform flowfabric._ff_end_held(v_end_row_ids, 'failed', v_batch.now_ms);
+                v_end_row_ids, v_keys.partition_keys, v_keys.execution_ids, v_reasons);
+            perform flowfabric._ff_end_held(v_end_row_ids, 'failed', 'failed_terminal', v_batch.now_ms);
         end if;
         if cardinality(array_remove(v_retry_row_ids, null)) > 0 then
             perform flowfabric._ff_emit_held_leases(
                 v_retry_row_ids, 'released', 'failed_retry_scheduled', v_batch.now_ms);
             perform flowfabric._ff_note_held_retries(
-                v_retry_row_ids, v_keys.partition_keys, v_keys.execution_ids, v_batch.attempt_indexes,
-                p_failure_reasons);
+                v_retry_row_ids, v_keys.partition_keys, v_keys.execution_ids, v_batch.attempt_indexes, v_reasons);
             perform flowfabric._ff_delay_held_retries(
-                v_retry_row_ids, v_batch.attempt_indexes, p_failure_reasons, v_delays_until_ms, v_batch.now_ms);
+                v_retry_row_ids, v_batch.attempt_indexes, v_reasons, v_delays_until_ms, v_batch.now_ms);
         end if;
     end if;
     if v_held_count < v_count then
@@ -193,14 +211,13 @@ begin
 
     return query
     select
-        u.item::integer, flowfabric.ff_format_execution_id(u.partition_key, u.execution_id),
+        u.item, lower(p_execution_ids[u.item] collate "C"),
         case when u.delay_until_ms is null then 'terminal_failed' else 'retry_scheduled' end, null::text, null::text,
         null::jsonb,
         case when u.delay_until_ms is null then 'failed'::flowfabric.ff_public_state else 'delayed' end,
         u.delay_until_ms, case when u.delay_until_ms is not null then u.attempt_index + 1 end
-    from unnest(
-        v_row_ids, v_keys.partition_keys, v_keys.execution_ids, v_batch.attempt_indexes, v_delays_until_ms)
-        with ordinality as u (row_id, partition_key, execution_id, attempt_index, delay_until_ms, item)
+    from unnest(v_keys.items, v_row_ids, v_batch.attempt_indexes, v_delays_until_ms)
+        as u (item, row_id, attempt_index, delay_until_ms)
     where u.row_id is not null
     union all
     select
@@ -241,7 +258,7 @@ returns void
 language sql volatile
 as $$
     insert into flowfabric.ff_exec_note as n (partition_key, execution_id, failure_reason)
-    select u.partition_key, u.execution_id, nullif(u.failure_reason, '')
+    select u.partition_key, u.execution_id, u.failure_reason
     from unnest(p_row_ids, p_partition_keys, p_execution_ids, p_failure_reasons)
         as u (row_id, partition_key, execution_id, failure_reason)
     where u.row_id is not null
@@ -263,7 +280,7 @@ as $$
     insert into flowfabric.ff_exec_note as n (
         partition_key, execution_id, failure_reason, pending_retry_reason, pending_previous_attempt_index)
     select
-        u.partition_key, u.execution_id, nullif(u.failure_reason, ''), nullif(u.failure_reason, ''), u.attempt_index
+        u.partition_key, u.execution_id, u.failure_reason, u.failure_reason, u.attempt_index
     from unnest(p_row_ids, p_partition_keys, p_execution_ids, p_attempt_indexes, p_failure_reasons)
         as u (row_id, partition_key, execution_id, attempt_index, failure_reason)
     where u.row_id is not null
@@ -312,7 +329,7 @@ begin
         select
             u.row_id, u.delay_until_ms,
             'until=' || u.delay_until_ms::text || ' attempt=' || u.attempt_index::text
-            || coalesce(' reason=' || left(nullif(u.failure_reason, ''), 200), '') as blocking_detail
+            || coalesce(' reason=' || left(u.failure_reason, 200), '') as blocking_detail
         from unnest(p_row_ids, p_attempt_indexes, p_failure_reasons, p_delays_until_ms)
             as u (row_id, attempt_index, failure_reason, delay_until_ms)
         where u.row_id is not null

@@ -29,8 +29,8 @@ declare
     v_count integer := cardinality(p_execution_ids);
     v_keys record;
     v_row_ids tid[];
-    v_are_repeats boolean[];
     v_are_locked boolean[];
+    v_first_expiry_ms bigint;
     v_now_ms bigint;
 begin
     if (v_count <= 1000 and cardinality(p_lease_ids) = v_count and cardinality(p_lease_epochs) = v_count
@@ -56,40 +56,44 @@ begin
         return;
     end if;
 
-    v_keys := flowfabric._ff_parse_batch(p_execution_ids, c_fn);
+    -- Some languages count from 0; a slice counts from 1.
+    if array_lower(p_execution_ids, 1) <> 1 or array_lower(p_lease_ids, 1) <> 1 or array_lower(p_lease_epochs, 1) <> 1
+        or array_lower(p_attempt_ids, 1) <> 1
+    then
+        p_execution_ids := p_execution_ids[:];
+        p_lease_ids := p_lease_ids[:];
+        p_lease_epochs := p_lease_epochs[:];
+        p_attempt_ids := p_attempt_ids[:];
+    end if;
+
+    v_keys := flowfabric._ff_sort_batch(p_execution_ids, c_fn);
     -- As _ff_lock_batch, without waiting and whatever the flow.
-    with locked as materialized (
+    select
+        array_agg(case when l.fence_matches then l.row_id end), array_agg(l.row_id is not null),
+        min(case when l.fence_matches then l.lease_expires_at_ms end)
+    into v_row_ids, v_are_locked, v_first_expiry_ms
+    from (
         select
-            i.item, i.is_repeat, e.row_id, e.lease_expires_at_ms,
-            e.ownership_state = 'leased' and e.current_lease_id = i.lease_id
-            and e.current_lease_epoch = i.lease_epoch and e.current_attempt_id = i.attempt_id as fence_matches
-        from flowfabric._ff_batch_items(
-            v_keys.partition_keys, v_keys.execution_ids, p_lease_ids, p_lease_epochs, p_attempt_ids) as i
+            e.row_id, e.lease_expires_at_ms,
+            e.ownership_state = 'leased' and e.current_lease_id = p_lease_ids[v_keys.items[n.number]]
+            and e.current_lease_epoch = p_lease_epochs[v_keys.items[n.number]]
+            and e.current_attempt_id = p_attempt_ids[v_keys.items[n.number]] as fence_matches
+        from generate_series(1, v_count) as n (number)
         left join lateral (
             select
                 c.ctid as row_id, c.ownership_state, c.current_lease_id, c.current_lease_epoch, c.current_attempt_id,
                 c.lease_expires_at_ms
             from flowfabric.ff_exec_core as c
-            where c.partition_key = i.partition_key and c.execution_id = i.execution_id and not i.is_repeat
+            where c.partition_key = v_keys.partition_keys[n.number] and c.execution_id = v_keys.execution_ids[n.number]
+                and not flowfabric._ff_is_repeat(v_keys.partition_keys, v_keys.execution_ids, n.number)
             for no key update skip locked
         ) as e on true
-    ),
-    clock as materialized (
-        select flowfabric.ff_now_ms() as read_at_ms from (select count(*) from locked as l) as all_locks
-    ),
-    judged as (
-        select
-            l.item, l.is_repeat, l.row_id, c.read_at_ms,
-            (l.fence_matches and l.lease_expires_at_ms > c.read_at_ms) is true as is_held
-        from locked as l
-        cross join clock as c
-        order by l.item
-    )
-    select
-        max(j.read_at_ms), array_agg(case when j.is_held then j.row_id end), array_agg(j.is_repeat),
-        array_agg(j.row_id is not null)
-    into v_now_ms, v_row_ids, v_are_repeats, v_are_locked
-    from judged as j;
+        offset 0
+    ) as l;
+    v_now_ms := flowfabric.ff_now_ms();
+    if v_first_expiry_ms <= v_now_ms then
+        v_row_ids := flowfabric._ff_without_expired(v_row_ids, v_now_ms);
+    end if;
 
     if flowfabric._ff_setting_value('emit_lease_renewed') = 1 then
         perform flowfabric._ff_emit_held_leases(v_row_ids, 'renewed', null, v_now_ms);
@@ -102,24 +106,24 @@ begin
 
     return query
     select
-        u.item::integer, flowfabric.ff_format_execution_id(u.partition_key, u.execution_id), 'renewed', null::text,
-        null::text, null::jsonb, v_now_ms + p_lease_ttl_ms, v_now_ms + p_lease_ttl_ms * 2 / 3, u.lease_epoch
-    from unnest(v_row_ids, v_keys.partition_keys, v_keys.execution_ids, p_lease_epochs)
-        with ordinality as u (row_id, partition_key, execution_id, lease_epoch, item)
+        u.item, lower(p_execution_ids[u.item] collate "C"), 'renewed', null::text, null::text, null::jsonb,
+        v_now_ms + p_lease_ttl_ms, v_now_ms + p_lease_ttl_ms * 2 / 3, p_lease_epochs[u.item]
+    from unnest(v_keys.items, v_row_ids) as u (item, row_id)
     where u.row_id is not null
     union all
     select
-        u.item::integer, coalesce(r.execution_id, flowfabric.ff_format_execution_id(u.partition_key, u.execution_id)),
+        u.item, coalesce(r.execution_id, flowfabric.ff_format_execution_id(u.partition_key, u.execution_id)),
         coalesce(r.outcome, 'busy'), r.code, r.sqlstate, r.detail, null, null, null
-    from unnest(
-        v_row_ids, p_execution_ids, v_keys.partition_keys, v_keys.execution_ids, p_lease_ids, p_lease_epochs,
-        p_attempt_ids, v_are_repeats, v_are_locked)
-        with ordinality as u (
-            row_id, given_id, partition_key, execution_id, lease_id, lease_epoch, attempt_id, is_repeat, is_locked,
-            item)
+    from (
+        select
+            i.item, i.partition_key, i.execution_id, i.is_locked, i.row_id,
+            flowfabric._ff_is_repeat(v_keys.partition_keys, v_keys.execution_ids, i.number::integer) as is_repeat
+        from unnest(v_keys.items, v_keys.partition_keys, v_keys.execution_ids, v_are_locked, v_row_ids)
+            with ordinality as i (item, partition_key, execution_id, is_locked, row_id, number)
+    ) as u
     left join lateral flowfabric._ff_refuse_item(
-        u.item::integer, u.given_id, u.partition_key, u.execution_id, u.lease_id, u.lease_epoch, u.attempt_id, null,
-        u.is_repeat, u.is_locked, null, v_now_ms, c_fn) as r
+        u.item, p_execution_ids[u.item], u.partition_key, u.execution_id, p_lease_ids[u.item], p_lease_epochs[u.item],
+        p_attempt_ids[u.item], null, u.is_repeat, u.is_locked, null, v_now_ms, c_fn) as r
         on u.is_locked or u.is_repeat or not exists (
             select from flowfabric.ff_exec_core as c
             where c.partition_key = u.partition_key and c.execution_id = u.execution_id)

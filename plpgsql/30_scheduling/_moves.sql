@@ -100,18 +100,22 @@ $$;
 comment on function flowfabric._ff_intern_capabilities(text[], bigint) is
 'Internal: the id of a normalised set of capabilities; 1 is the empty set.';
 
-create or replace function flowfabric._ff_register_lane(p_lane_id text, p_registered_by text, p_now_ms bigint)
-returns integer
+create or replace function flowfabric._ff_ensure_lane(p_lane_id text, p_registered_by text, p_now_ms bigint)
+returns boolean
 language plpgsql volatile
 as $$
 declare
     v_crc integer := flowfabric._ff_crc16(convert_to(p_lane_id, 'UTF8'));
 begin
-    insert into flowfabric.ff_lane_registry (lane_id, lane_crc, registered_at_ms, registered_by)
-    values (p_lane_id, v_crc, p_now_ms, p_registered_by)
+    insert into flowfabric.ff_lane_registry (
+        lane_id, lane_crc, home_partition, registered_at_ms, registered_by, waiters_until_ms)
+    select
+        p_lane_id, v_crc, flowfabric._ff_partition_of(v_crc), p_now_ms, p_registered_by, coalesce(max(w.until_ms), 0)
+    from flowfabric.ff_waiter as w
+    where w.channel = 'ff_eligible' and w.key = p_lane_id
     on conflict do nothing;
-    return v_crc;
+    return found;
 end;
 $$;
-comment on function flowfabric._ff_register_lane(text, text, bigint) is
-'Internal: makes sure that a lane is registered; returns its CRC.';
+comment on function flowfabric._ff_ensure_lane(text, text, bigint) is
+'Internal: makes sure that a lane is registered; says whether it was not.';

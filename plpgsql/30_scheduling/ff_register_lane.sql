@@ -13,6 +13,7 @@ as $$
 declare
     c_fn constant text := 'ff_register_lane';
     v_registered_by text := coalesce(nullif(p_registered_by, ''), 'operator');
+    v_is_new boolean;
 begin
     if not flowfabric._ff_is_lane_id(p_lane_id) then
         perform flowfabric._ff_raise_invalid_lane(p_lane_id, c_fn);
@@ -21,11 +22,8 @@ begin
         perform flowfabric._ff_raise_invalid_name(v_registered_by, 'registered_by', c_fn);
     end if;
 
-    insert into flowfabric.ff_lane_registry (lane_id, lane_crc, registered_at_ms, registered_by)
-    values (
-        p_lane_id, flowfabric._ff_crc16(convert_to(p_lane_id, 'UTF8')), flowfabric.ff_now_ms(), v_registered_by)
-    on conflict do nothing;
-    return row(case when found then 'registered' else 'already_registered' end)::flowfabric.ff_outcome;
+    v_is_new := flowfabric._ff_ensure_lane(p_lane_id, v_registered_by, flowfabric.ff_now_ms());
+    return row(case when v_is_new then 'registered' else 'already_registered' end)::flowfabric.ff_outcome;
 end;
 $$;
 

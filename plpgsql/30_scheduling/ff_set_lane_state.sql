@@ -21,7 +21,7 @@ declare
     c_fn constant text := 'ff_set_lane_state';
     v_reason text := flowfabric._ff_truncate_bytes(nullif(p_reason, ''), 1024);
     v_now_ms bigint;
-    v_crc integer;
+    v_partition_key smallint;
     v_previous_state text;
 begin
     if not flowfabric._ff_is_lane_id(p_lane_id) then
@@ -32,8 +32,8 @@ begin
             c_fn, 'lane_state', case when p_lane_state is null then 'null' else 'unknown' end, p_lane_state);
     end if;
 
-    v_crc := flowfabric._ff_register_lane(p_lane_id, 'operator', flowfabric.ff_now_ms());
-    select l.lane_state into v_previous_state
+    perform flowfabric._ff_ensure_lane(p_lane_id, 'operator', flowfabric.ff_now_ms());
+    select l.lane_state, l.home_partition into v_previous_state, v_partition_key
     from flowfabric.ff_lane_registry as l
     where l.lane_id = p_lane_id
     for no key update;
@@ -46,7 +46,7 @@ begin
     set lane_state = p_lane_state, state_changed_at_ms = v_now_ms, state_reason = v_reason
     where l.lane_id = p_lane_id;
     perform flowfabric._ff_emit_operator(
-        flowfabric._ff_partition_of(v_crc), null, null, null, null, 'lane_state_changed',
+        v_partition_key, null, null, null, null, 'lane_state_changed',
         jsonb_build_object(
             'lane_id', p_lane_id, 'previous_state', v_previous_state, 'lane_state', p_lane_state, 'reason', v_reason),
         v_now_ms);

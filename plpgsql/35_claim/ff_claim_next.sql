@@ -50,25 +50,43 @@ declare
     v_priority integer;
     v_from_ms bigint;
     v_emits_lease_event boolean;
-    v_has_waiters boolean;
+    v_may_be_awaited boolean;
     v_event_epoch smallint;
+    v_is_plain boolean;
+    v_row_id tid;
+    v_partition_key smallint;
+    v_execution_id uuid;
+    v_attempt_index integer;
+    v_lease_epoch bigint;
+    v_namespace text;
+    v_kind text;
+    v_flow_id uuid;
+    v_instance_tag text;
+    v_created_at_ms bigint;
+    v_started_at_ms bigint;
+    v_deadline_at_ms bigint;
+    v_timeout_at_ms bigint;
+    v_lease_id uuid;
+    v_attempt_id uuid;
+    v_payload bytea;
+    v_encoding text;
+    v_tags jsonb := '{}'::jsonb;
+    v_policy jsonb;
     v_claim flowfabric.ff_claimed_execution;
     v_head_row_ids tid[];
     v_next record;
 begin
-    -- All in one IF, and only then which one (HOTPATH 2.7).
-    if (cardinality(p_lanes) = 1 and flowfabric._ff_is_lane_id(v_lane_id) and flowfabric._ff_is_name(p_worker_id)
-        and flowfabric._ff_is_name(p_worker_instance_id) and p_max between 1 and 100
-        and p_lease_ttl_ms between 1 and 86400000 and p_namespace is null
-        and p_lane_order in ('fair', 'strict', 'global') and p_partition_key is null
-        and num_nulls(p_include_resumed, p_promote_due, p_with_payload) = 0) is not true
-    then
-        perform flowfabric._ff_check_next_args(
-            p_lanes, p_worker_id, p_worker_instance_id, p_max, p_namespace, p_lane_order,
-            array[p_include_resumed, p_promote_due, p_with_payload],
-            array['include_resumed', 'promote_due', 'with_payload'], p_partition_key, c_fn);
-        perform flowfabric._ff_check_lease_ttl(p_lease_ttl_ms, c_fn);
-    elsif cardinality(p_capabilities) = 0 and p_include_resumed and p_promote_due then
+    <<quick_way>>
+    begin
+        -- All in one condition (HOTPATH 2.7). A lane that is known has a good name, and the names of the worker are
+        -- searched together: a regular expression takes 2 us.
+        exit quick_way when (
+            cardinality(p_lanes) = 1 and octet_length(p_worker_id) between 1 and 256
+            and octet_length(p_worker_instance_id) between 1 and 256
+            and not flowfabric._ff_has_space_or_control(p_worker_id || p_worker_instance_id)
+            and p_max between 1 and 100 and p_lease_ttl_ms between 1 and 86400000 and cardinality(p_capabilities) = 0
+            and p_lane_order in ('fair', 'strict', 'global') and num_nonnulls(p_namespace, p_partition_key) = 0
+            and p_include_resumed and p_promote_due and p_with_payload is not null) is not true;
         v_now_ms := flowfabric.ff_now_ms();
         -- Preparing a statement takes longer than running it, 10 us for each table that it reads. So the head of the
         -- queue is found without _ff_queue_regions where there is one floor and nothing above it, the usual case: a
@@ -84,10 +102,9 @@ begin
                 select from flowfabric.ff_exec_core as e
                 where e.eligibility_state = 'eligible_now' and e.lane_id = l.lane_id and e.capability_set_id = 1
                     and e.priority > f.priority),
-            f.priority, f.floor_ms, c.lease_events,
-            exists (select from flowfabric.ff_waiter as w where w.channel = 'ff_lease_event'), c.event_epoch
+            f.priority, f.floor_ms, c.lease_events, c.event_waiters_until_ms > v_now_ms, c.event_epoch
         into
-            v_is_ordinary, v_has_floor, v_priority, v_from_ms, v_emits_lease_event, v_has_waiters, v_event_epoch
+            v_is_ordinary, v_has_floor, v_priority, v_from_ms, v_emits_lease_event, v_may_be_awaited, v_event_epoch
         from flowfabric.ff_lane_registry as l
         cross join flowfabric.ff_partition_config as c
         cross join (
@@ -98,7 +115,8 @@ begin
             where x.lane_id = v_lane_id and x.capability_set_id = 1
         ) as f
         where l.lane_id = v_lane_id;
-        if v_is_ordinary and not v_has_floor then
+        exit quick_way when v_is_ordinary is not true;
+        if v_has_floor is not true then
             select h.priority, r.from_ms, r.has_floor into v_priority, v_from_ms, v_has_floor
             from flowfabric._ff_queue_regions(v_lane_id, 1, true) as r
             cross join lateral (
@@ -111,93 +129,167 @@ begin
             ) as h
             limit 1;
         end if;
-        if v_is_ordinary and p_max = 1 then
-            v_claim := flowfabric._ff_claim_head(
-                v_lane_id, p_worker_id, p_worker_instance_id, p_lease_ttl_ms, p_with_payload, v_has_floor, v_priority,
-                v_from_ms, v_emits_lease_event, v_has_waiters, v_event_epoch, v_now_ms);
-            if v_claim.execution_id is not null then
-                return next v_claim;
-                return;
-            end if;
-        elsif v_is_ordinary then
+
+        if p_max > 1 then
             v_head_row_ids := flowfabric._ff_lock_plain_head(v_lane_id, v_priority, v_from_ms, p_max);
-            if v_head_row_ids is not null then
-                -- What it leaves out is what every first attempt has in common. The columns are those of
-                -- _ff_issue_lease that can differ: an eligible row has no delay, block or mark of a lost lease.
-                return query
-                with item as materialized (
-                    select u.row_id, gen_random_uuid() as lease_id, gen_random_uuid() as attempt_id
-                    from unnest(v_head_row_ids) as u (row_id)
+            exit quick_way when v_head_row_ids is null;
+            -- What it leaves out is what every first attempt has in common. The columns are those of
+            -- _ff_issue_lease that can differ: an eligible row has no delay, block or mark of a lost lease.
+            return query
+            with claimed as (
+                update flowfabric.ff_exec_core as e
+                set lifecycle_phase = 'active',
+                    ownership_state = 'leased',
+                    eligibility_state = 'not_applicable',
+                    blocking_reason = 'none',
+                    attempt_state = 'running_attempt',
+                    attempt_is_deferred = true,
+                    total_attempt_count = e.total_attempt_count + 1,
+                    current_attempt_id = i.attempt_id,
+                    current_lease_id = i.lease_id,
+                    current_lease_epoch = e.current_lease_epoch + 1,
+                    current_worker_id = p_worker_id,
+                    current_worker_instance_id = p_worker_instance_id,
+                    lease_acquired_at_ms = v_now_ms,
+                    lease_last_renewed_at_ms = v_now_ms,
+                    lease_expires_at_ms = v_now_ms + p_lease_ttl_ms,
+                    started_at_ms = v_now_ms,
+                    attempt_timeout_at_ms = v_now_ms + nullif(e.attempt_timeout_ms, 0),
+                    last_transition_at_ms = v_now_ms,
+                    last_mutation_at_ms = v_now_ms
+                from (
+                    select
+                        unnest(v_head_row_ids) as row_id, gen_random_uuid() as lease_id,
+                        gen_random_uuid() as attempt_id
                     -- With the eyes of a statement that began under the locks: nobody else issues one now.
                     where not exists (select from flowfabric.ff_claim_grant)
-                ),
-                claimed as (
-                    update flowfabric.ff_exec_core as e
-                    set lifecycle_phase = 'active',
-                        ownership_state = 'leased',
-                        eligibility_state = 'not_applicable',
-                        blocking_reason = 'none',
-                        attempt_state = 'running_attempt',
-                        attempt_is_deferred = true,
-                        total_attempt_count = e.total_attempt_count + 1,
-                        current_attempt_id = i.attempt_id,
-                        current_lease_id = i.lease_id,
-                        current_lease_epoch = e.current_lease_epoch + 1,
-                        current_worker_id = p_worker_id,
-                        current_worker_instance_id = p_worker_instance_id,
-                        lease_acquired_at_ms = v_now_ms,
-                        lease_last_renewed_at_ms = v_now_ms,
-                        lease_expires_at_ms = v_now_ms + p_lease_ttl_ms,
-                        started_at_ms = v_now_ms,
-                        attempt_timeout_at_ms = v_now_ms + nullif(e.attempt_timeout_ms, 0),
-                        last_transition_at_ms = v_now_ms,
-                        last_mutation_at_ms = v_now_ms
-                    from item as i
-                    where e.ctid = i.row_id
-                    returning
-                        e.partition_key, e.execution_id, e.namespace, e.execution_kind, e.current_lease_id,
-                        e.current_lease_epoch, e.current_attempt_id, e.total_attempt_count, e.flow_id, e.instance_tag,
-                        e.created_at_ms, e.deadline_at_ms, e.attempt_timeout_at_ms
-                ),
-                acquired as (
-                    insert into flowfabric.ff_lease_event (
-                        partition_key, epoch, occurred_at_ms, namespace, instance_tag, execution_id, event_type,
-                        lease_id, lease_epoch, attempt_index, attempt_id, worker_id, worker_instance_id, reason)
-                    select
-                        c.partition_key, v_event_epoch, v_now_ms, c.namespace, c.instance_tag, c.execution_id,
-                        'acquired', c.current_lease_id, c.current_lease_epoch, c.total_attempt_count - 1,
-                        c.current_attempt_id, p_worker_id, p_worker_instance_id, 'claim_next'
-                    from claimed as c
-                    where v_emits_lease_event
-                )
-                select
-                    flowfabric.ff_format_execution_id(c.partition_key, c.execution_id), v_lane_id, c.namespace,
-                    c.execution_kind, v_priority, c.current_lease_id, c.current_lease_epoch, v_now_ms + p_lease_ttl_ms,
-                    v_now_ms + p_lease_ttl_ms * 2 / 3, c.current_attempt_id, c.total_attempt_count - 1,
-                    'initial'::flowfabric.ff_attempt_type, 'fresh', p_worker_instance_id, p_lease_ttl_ms,
-                    case when p_with_payload then p.payload end, p.payload_encoding, p.tags, p.policy, c.flow_id,
-                    '{}'::text[], c.created_at_ms, v_now_ms, c.deadline_at_ms, c.attempt_timeout_at_ms,
-                    c.total_attempt_count
-                from claimed as c
-                cross join lateral (
-                    select x.payload, x.payload_encoding, x.tags, x.policy
-                    from flowfabric.ff_exec_payload as x
-                    where x.partition_key = c.partition_key and x.execution_id = c.execution_id
                     offset 0
-                ) as p;
-                if found then
-                    if not v_has_floor then
-                        perform flowfabric._ff_create_floor(v_lane_id, 1, v_priority, v_now_ms);
-                    end if;
-                    if v_has_waiters then
-                        perform flowfabric._ff_wake('ff_lease_event', '*');
-                    end if;
-                    return;
-                end if;
+                ) as i
+                where e.ctid = i.row_id
+                returning
+                    e.partition_key, e.execution_id, e.namespace, e.execution_kind, e.current_lease_id,
+                    e.current_lease_epoch, e.current_attempt_id, e.total_attempt_count, e.flow_id, e.instance_tag,
+                    e.created_at_ms, e.deadline_at_ms, e.attempt_timeout_at_ms, e.small_payload
+            ),
+            acquired as (
+                insert into flowfabric.ff_lease_event (
+                    partition_key, epoch, occurred_at_ms, namespace, instance_tag, execution_id, event_type,
+                    lease_id, lease_epoch, attempt_index, attempt_id, worker_id, worker_instance_id, reason)
+                select
+                    c.partition_key, v_event_epoch, v_now_ms, c.namespace, c.instance_tag, c.execution_id,
+                    'acquired', c.current_lease_id, c.current_lease_epoch, c.total_attempt_count - 1,
+                    c.current_attempt_id, p_worker_id, p_worker_instance_id, 'claim_next'
+                from claimed as c
+                where v_emits_lease_event
+            )
+            select
+                flowfabric.ff_format_execution_id(c.partition_key, c.execution_id), v_lane_id, c.namespace,
+                c.execution_kind, v_priority, c.current_lease_id, c.current_lease_epoch, v_now_ms + p_lease_ttl_ms,
+                v_now_ms + p_lease_ttl_ms * 2 / 3, c.current_attempt_id, c.total_attempt_count - 1,
+                'initial'::flowfabric.ff_attempt_type, 'fresh', p_worker_instance_id, p_lease_ttl_ms,
+                case when p_with_payload then flowfabric._ff_payload(c.small_payload, p.payload) end,
+                p.payload_encoding, coalesce(p.tags, '{}'), p.policy, c.flow_id, '{}'::text[], c.created_at_ms,
+                v_now_ms, c.deadline_at_ms, c.attempt_timeout_at_ms, c.total_attempt_count
+            from claimed as c
+            left join lateral (
+                select x.payload, x.payload_encoding, x.tags, x.policy
+                from flowfabric.ff_exec_payload as x
+                where c.small_payload is null
+                    and x.partition_key = c.partition_key and x.execution_id = c.execution_id
+                offset 0
+            ) as p on true;
+            exit quick_way when not found;
+            if not v_has_floor then
+                perform flowfabric._ff_create_floor(v_lane_id, 1, v_priority, v_now_ms);
             end if;
+            if v_may_be_awaited then
+                perform flowfabric._ff_wake('ff_lease_event', '*');
+            end if;
+            return;
         end if;
-    end if;
 
+        select
+            e.ctid, e.partition_key, e.execution_id, e.total_attempt_count, e.current_lease_epoch + 1, e.namespace,
+            e.execution_kind, e.flow_id, e.instance_tag, e.created_at_ms, coalesce(e.started_at_ms, v_now_ms),
+            e.deadline_at_ms, v_now_ms + nullif(e.attempt_timeout_ms, 0), e.small_payload,
+            e.attempt_state = 'pending_first_attempt' and num_nonnulls(e.quota_policy_id, e.budget_ids) = 0
+        into
+            v_row_id, v_partition_key, v_execution_id, v_attempt_index, v_lease_epoch, v_namespace, v_kind, v_flow_id,
+            v_instance_tag, v_created_at_ms, v_started_at_ms, v_deadline_at_ms, v_timeout_at_ms, v_payload, v_is_plain
+        from flowfabric.ff_exec_core as e
+        where e.eligibility_state = 'eligible_now' and e.lane_id = v_lane_id and e.capability_set_id = 1
+            and e.priority = v_priority and e.created_at_ms >= v_from_ms
+        order by e.created_at_ms, e.execution_id
+        limit 1
+        for no key update skip locked;
+        exit quick_way when v_is_plain is not true;
+
+        v_lease_id := gen_random_uuid();
+        v_attempt_id := gen_random_uuid();
+        -- The columns of _ff_issue_lease that can differ: an eligible row has no delay, block or mark of a lost lease.
+        update flowfabric.ff_exec_core as e
+        set lifecycle_phase = 'active',
+            ownership_state = 'leased',
+            eligibility_state = 'not_applicable',
+            blocking_reason = 'none',
+            attempt_state = 'running_attempt',
+            attempt_is_deferred = true,
+            total_attempt_count = v_attempt_index + 1,
+            current_attempt_id = v_attempt_id,
+            current_lease_id = v_lease_id,
+            current_lease_epoch = v_lease_epoch,
+            current_worker_id = p_worker_id,
+            current_worker_instance_id = p_worker_instance_id,
+            lease_acquired_at_ms = v_now_ms,
+            lease_last_renewed_at_ms = v_now_ms,
+            lease_expires_at_ms = v_now_ms + p_lease_ttl_ms,
+            started_at_ms = v_started_at_ms,
+            attempt_timeout_at_ms = v_timeout_at_ms,
+            last_transition_at_ms = v_now_ms,
+            last_mutation_at_ms = v_now_ms
+        where e.ctid = v_row_id
+            and not exists (
+                select from flowfabric.ff_claim_grant as g
+                where g.partition_key = v_partition_key and g.execution_id = v_execution_id);
+        if found then
+            if v_emits_lease_event then
+                insert into flowfabric.ff_lease_event (
+                    partition_key, epoch, occurred_at_ms, namespace, instance_tag, execution_id, event_type, lease_id,
+                    lease_epoch, attempt_index, attempt_id, worker_id, worker_instance_id, reason)
+                values (
+                    v_partition_key, v_event_epoch, v_now_ms, v_namespace, v_instance_tag, v_execution_id, 'acquired',
+                    v_lease_id, v_lease_epoch, v_attempt_index, v_attempt_id, p_worker_id, p_worker_instance_id,
+                    'claim_next');
+            end if;
+            if v_payload is null then
+                select p.payload, p.payload_encoding, p.tags, p.policy
+                into v_payload, v_encoding, v_tags, v_policy
+                from flowfabric.ff_exec_payload as p
+                where p.partition_key = v_partition_key and p.execution_id = v_execution_id;
+            end if;
+            if not v_has_floor then
+                perform flowfabric._ff_create_floor(v_lane_id, 1, v_priority, v_now_ms);
+            end if;
+            if v_may_be_awaited then
+                perform flowfabric._ff_wake('ff_lease_event', '*');
+            end if;
+            v_claim := row(
+                flowfabric.ff_format_execution_id(v_partition_key, v_execution_id), v_lane_id, v_namespace, v_kind,
+                v_priority, v_lease_id, v_lease_epoch, v_now_ms + p_lease_ttl_ms, v_now_ms + p_lease_ttl_ms * 2 / 3,
+                v_attempt_id, v_attempt_index, 'initial', 'fresh', p_worker_instance_id, p_lease_ttl_ms,
+                case when p_with_payload then nullif(v_payload, ''::bytea) end, v_encoding, v_tags, v_policy, v_flow_id,
+                '{}'::text[], v_created_at_ms, v_started_at_ms, v_deadline_at_ms, v_timeout_at_ms,
+                v_attempt_index + 1)::flowfabric.ff_claimed_execution;
+            return next v_claim;
+            return;
+        end if;
+    end quick_way;
+
+    perform flowfabric._ff_check_next_args(
+        p_lanes, p_worker_id, p_worker_instance_id, p_max, p_namespace, p_lane_order,
+        array[p_include_resumed, p_promote_due, p_with_payload],
+        array['include_resumed', 'promote_due', 'with_payload'], p_partition_key, c_fn);
+    perform flowfabric._ff_check_lease_ttl(p_lease_ttl_ms, c_fn);
     v_next := flowfabric._ff_take_next(
         p_lanes, p_worker_instance_id, flowfabric._ff_normalize_capabilities(p_capabilities, 'worker', c_fn), p_max,
         p_namespace, p_lane_order, p_include_resumed, p_promote_due, p_partition_key);
@@ -256,125 +348,6 @@ $$;
 comment on function flowfabric._ff_lock_plain_head(text, integer, bigint, integer) is
 'Internal: locks the first executions of a queue segment that nobody else holds; NULL leaves it to the general way.';
 
--- The quick way for one. Answers NULL when there is more to it than claiming the first attempt of the head of the
--- queue: a quota or budget, a retry, a resumed attempt, a grant; or nothing at all.
-create or replace function flowfabric._ff_claim_head(
-    p_lane_id text,
-    p_worker_id text,
-    p_worker_instance_id text,
-    p_lease_ttl_ms bigint,
-    p_with_payload boolean,
-    p_has_floor boolean,
-    p_priority integer,
-    p_from_ms bigint,
-    p_emits_lease_event boolean,
-    p_has_waiters boolean,
-    p_event_epoch smallint,
-    p_now_ms bigint
-)
-returns flowfabric.ff_claimed_execution
-language plpgsql volatile
-as $$
-declare
-    v_is_ordinary boolean;
-    v_row_id tid;
-    v_partition_key smallint;
-    v_execution_id uuid;
-    v_attempt_index integer;
-    v_lease_epoch bigint;
-    v_namespace text;
-    v_kind text;
-    v_flow_id uuid;
-    v_instance_tag text;
-    v_created_at_ms bigint;
-    v_started_at_ms bigint;
-    v_deadline_at_ms bigint;
-    v_timeout_at_ms bigint;
-    v_lease_id uuid;
-    v_attempt_id uuid;
-    v_payload bytea;
-    v_encoding text;
-    v_tags jsonb;
-    v_policy jsonb;
-begin
-    select
-        e.ctid, e.partition_key, e.execution_id, e.total_attempt_count, e.current_lease_epoch + 1, e.namespace,
-        e.execution_kind, e.flow_id, e.instance_tag, e.created_at_ms, coalesce(e.started_at_ms, p_now_ms),
-        e.deadline_at_ms, p_now_ms + nullif(e.attempt_timeout_ms, 0),
-        e.attempt_state = 'pending_first_attempt' and num_nonnulls(e.quota_policy_id, e.budget_ids) = 0
-    into
-        v_row_id, v_partition_key, v_execution_id, v_attempt_index, v_lease_epoch, v_namespace, v_kind, v_flow_id,
-        v_instance_tag, v_created_at_ms, v_started_at_ms, v_deadline_at_ms, v_timeout_at_ms, v_is_ordinary
-    from flowfabric.ff_exec_core as e
-    where e.eligibility_state = 'eligible_now' and e.lane_id = p_lane_id and e.capability_set_id = 1
-        and e.priority = p_priority and e.created_at_ms >= p_from_ms
-    order by e.created_at_ms, e.execution_id
-    limit 1
-    for no key update skip locked;
-    if v_is_ordinary is not true then
-        return null;
-    end if;
-
-    v_lease_id := gen_random_uuid();
-    v_attempt_id := gen_random_uuid();
-    -- The columns of _ff_issue_lease that can differ: an eligible row has no delay, block or mark of a lost lease.
-    update flowfabric.ff_exec_core as e
-    set lifecycle_phase = 'active',
-        ownership_state = 'leased',
-        eligibility_state = 'not_applicable',
-        blocking_reason = 'none',
-        attempt_state = 'running_attempt',
-        attempt_is_deferred = true,
-        total_attempt_count = v_attempt_index + 1,
-        current_attempt_id = v_attempt_id,
-        current_lease_id = v_lease_id,
-        current_lease_epoch = v_lease_epoch,
-        current_worker_id = p_worker_id,
-        current_worker_instance_id = p_worker_instance_id,
-        lease_acquired_at_ms = p_now_ms,
-        lease_last_renewed_at_ms = p_now_ms,
-        lease_expires_at_ms = p_now_ms + p_lease_ttl_ms,
-        started_at_ms = v_started_at_ms,
-        attempt_timeout_at_ms = v_timeout_at_ms,
-        last_transition_at_ms = p_now_ms,
-        last_mutation_at_ms = p_now_ms
-    where e.ctid = v_row_id
-        and not exists (
-            select from flowfabric.ff_claim_grant as g
-            where g.partition_key = v_partition_key and g.execution_id = v_execution_id);
-    if not found then
-        return null;
-    end if;
-    if p_emits_lease_event then
-        insert into flowfabric.ff_lease_event (
-            partition_key, epoch, occurred_at_ms, namespace, instance_tag, execution_id, event_type, lease_id,
-            lease_epoch, attempt_index, attempt_id, worker_id, worker_instance_id, reason)
-        values (
-            v_partition_key, p_event_epoch, p_now_ms, v_namespace, v_instance_tag, v_execution_id, 'acquired',
-            v_lease_id, v_lease_epoch, v_attempt_index, v_attempt_id, p_worker_id, p_worker_instance_id, 'claim_next');
-    end if;
-    select case when p_with_payload then p.payload end, p.payload_encoding, p.tags, p.policy
-    into v_payload, v_encoding, v_tags, v_policy
-    from flowfabric.ff_exec_payload as p
-    where p.partition_key = v_partition_key and p.execution_id = v_execution_id;
-    if not p_has_floor then
-        perform flowfabric._ff_create_floor(p_lane_id, 1, p_priority, p_now_ms);
-    end if;
-    if p_has_waiters then
-        perform flowfabric._ff_wake('ff_lease_event', '*');
-    end if;
-    return row(
-        flowfabric.ff_format_execution_id(v_partition_key, v_execution_id), p_lane_id, v_namespace, v_kind, p_priority,
-        v_lease_id, v_lease_epoch, p_now_ms + p_lease_ttl_ms, p_now_ms + p_lease_ttl_ms * 2 / 3, v_attempt_id,
-        v_attempt_index, 'initial', 'fresh', p_worker_instance_id, p_lease_ttl_ms, v_payload, v_encoding, v_tags,
-        v_policy, v_flow_id, '{}'::text[], v_created_at_ms, v_started_at_ms, v_deadline_at_ms, v_timeout_at_ms,
-        v_attempt_index + 1)::flowfabric.ff_claimed_execution;
-end;
-$$;
-comment on function flowfabric._ff_claim_head(
-    text, text, text, bigint, boolean, boolean, integer, bigint, boolean, boolean, smallint, bigint) is
-'Internal: claims the head of a lane if that is a plain first attempt; NULL leaves it to the general way.';
-
 -- Body F and Body R for all rows that were taken, in their order (spec 40, section 1.10): one statement writes the
 -- executions, the new attempts and the events and reads the answer. What only some rows need is read before it, into
 -- arrays, and written after it, if any needs it: each table that a statement names costs 10 us, whether or not it is
@@ -401,7 +374,7 @@ declare
     v_some_are_pending boolean;
     v_some_have_grants boolean;
     v_some_lack_floors boolean;
-    v_has_waiters boolean;
+    v_may_be_awaited boolean;
     v_attempt_types flowfabric.ff_attempt_type[];
     v_timeouts_remaining_ms bigint[];
     v_retry_reasons text[];
@@ -412,11 +385,11 @@ declare
 begin
     select
         c.event_epoch, c.lease_events, exists (select from flowfabric.ff_claim_grant),
-        exists (select from flowfabric.ff_waiter as w where w.channel = 'ff_lease_event'), t.some_are_resumed,
-        t.some_are_pending, t.some_have_grants, t.some_lack_floors
+        c.event_waiters_until_ms > p_now_ms, t.some_are_resumed, t.some_are_pending, t.some_have_grants,
+        t.some_lack_floors
     into
-        v_event_epoch, v_emits_lease_events, v_there_are_grants, v_has_waiters, v_some_are_resumed, v_some_are_pending,
-        v_some_have_grants, v_some_lack_floors
+        v_event_epoch, v_emits_lease_events, v_there_are_grants, v_may_be_awaited, v_some_are_resumed,
+        v_some_are_pending, v_some_have_grants, v_some_lack_floors
     from flowfabric.ff_partition_config as c
     cross join (
         select
@@ -514,7 +487,7 @@ begin
             i.item_number, i.is_resumed, i.is_first, i.attempt_type, e.partition_key, e.execution_id, e.lane_id,
             e.namespace, e.execution_kind, e.priority, e.current_lease_id, e.current_lease_epoch, e.current_attempt_id,
             e.total_attempt_count, e.capability_set_id, e.flow_id, e.instance_tag, e.created_at_ms, e.started_at_ms,
-            e.deadline_at_ms, e.attempt_timeout_at_ms
+            e.deadline_at_ms, e.attempt_timeout_at_ms, e.small_payload
     ),
     started as (
         insert into flowfabric.ff_attempt (
@@ -549,19 +522,20 @@ begin
         c.priority, c.current_lease_id, c.current_lease_epoch, p_now_ms + p_lease_ttl_ms,
         p_now_ms + p_lease_ttl_ms * 2 / 3, c.current_attempt_id, c.total_attempt_count - 1, c.attempt_type,
         case when c.is_resumed then 'resumed' else 'fresh' end, p_worker_instance_id, p_lease_ttl_ms,
-        case when p_with_payload then p.payload end, p.payload_encoding, p.tags, p.policy, c.flow_id,
+        case when p_with_payload then flowfabric._ff_payload(c.small_payload, p.payload) end, p.payload_encoding,
+        coalesce(p.tags, '{}'), p.policy, c.flow_id,
         case when c.capability_set_id = 1 then '{}'::text[]
             else (
                 select x.tokens from flowfabric.ff_capability_set as x where x.capability_set_id = c.capability_set_id)
         end,
         c.created_at_ms, c.started_at_ms, c.deadline_at_ms, c.attempt_timeout_at_ms, c.total_attempt_count
     from claimed as c
-    cross join lateral (
+    left join lateral (
         select x.payload, x.payload_encoding, x.tags, x.policy
         from flowfabric.ff_exec_payload as x
-        where x.partition_key = c.partition_key and x.execution_id = c.execution_id
+        where c.small_payload is null and x.partition_key = c.partition_key and x.execution_id = c.execution_id
         offset 0
-    ) as p;
+    ) as p on true;
 
     if v_some_are_resumed then
         update flowfabric.ff_attempt as a
@@ -604,7 +578,7 @@ begin
                 v_segment.lane_id, v_segment.capability_set_id, v_segment.priority, p_now_ms);
         end loop;
     end if;
-    if v_has_waiters then
+    if v_may_be_awaited then
         perform flowfabric._ff_wake('ff_lease_event', '*');
     end if;
 end;

@@ -102,12 +102,13 @@ begin
             v_exec.priority, v_reclaim.lease_id, v_reclaim.lease_epoch, v_reclaim.lease_expires_at_ms,
             v_reclaim.lease_renewal_deadline_ms, v_reclaim.attempt_id, v_reclaim.attempt_index, v_reclaim.attempt_type,
             v_reclaim.handle_kind, v_reclaim.worker_instance_id, v_reclaim.lease_ttl_ms,
-            case when p_with_payload then p.payload end, p.payload_encoding, p.tags, p.policy, e.flow_id, s.tokens,
-            e.created_at_ms, e.started_at_ms, e.deadline_at_ms, e.attempt_timeout_at_ms, e.total_attempt_count,
-            v_reclaim.reclaim_count, v_reclaim.max_reclaim_count
+            case when p_with_payload then flowfabric._ff_payload(e.small_payload, p.payload) end, p.payload_encoding,
+            coalesce(p.tags, '{}'), p.policy, e.flow_id, s.tokens, e.created_at_ms, e.started_at_ms, e.deadline_at_ms,
+            e.attempt_timeout_at_ms, e.total_attempt_count, v_reclaim.reclaim_count, v_reclaim.max_reclaim_count
         from flowfabric.ff_exec_core as e
-        join flowfabric.ff_exec_payload as p on p.partition_key = e.partition_key and p.execution_id = e.execution_id
         join flowfabric.ff_capability_set as s on s.capability_set_id = e.capability_set_id
+        left join flowfabric.ff_exec_payload as p
+            on p.partition_key = e.partition_key and p.execution_id = e.execution_id
         where e.partition_key = v_key.partition_key and e.execution_id = v_key.execution_id;
     end loop;
 

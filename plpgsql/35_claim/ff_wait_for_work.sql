@@ -1,8 +1,8 @@
 -- ff_wait_for_work: record that an idle worker wants to be woken when there is work in its lanes.
 --
 -- Fence:  none.
--- Locks:  its own ff_waiter rows, ascending.
--- Writes: ff_waiter, nothing else.
+-- Locks:  its own ff_waiter rows, ascending; ff_lane_registry rows now and then, SKIP LOCKED.
+-- Writes: ff_waiter; once in ten minutes how long its lanes may be waited for.
 -- Raises: invalid_input.
 -- Retry:  safe; each call replaces the time.
 --
@@ -23,6 +23,7 @@ as $$
 declare
     c_fn constant text := 'ff_wait_for_work';
     c_channel constant text := 'ff_eligible';
+    v_setting bigint;
     v_until_ms bigint;
 begin
     perform flowfabric._ff_check_lanes(p_lanes, c_fn);
@@ -34,17 +35,19 @@ begin
             c_fn, 'wait_ms', case when p_wait_ms is null then 'null' else 'out_of_range' end, p_wait_ms::text);
     end if;
 
+    v_setting := flowfabric._ff_setting_value('notify_eligible');
     delete from flowfabric.ff_waiter as w
     where w.channel = c_channel and w.waiter_id = p_waiter_id and (p_wait_ms = 0 or w.key <> all (p_lanes));
     if p_wait_ms > 0 then
         v_until_ms := flowfabric.ff_now_ms() + p_wait_ms;
-        insert into flowfabric.ff_waiter as w (channel, key, waiter_id, until_ms)
-        select c_channel, l.lane_id, p_waiter_id, v_until_ms
+        perform flowfabric._ff_expect_waiters(p_lanes, false, v_until_ms);
+        insert into flowfabric.ff_waiter as w (channel, key, waiter_id, until_ms, at_once)
+        select c_channel, l.lane_id, p_waiter_id, v_until_ms, v_setting = 1
         from unnest(p_lanes) as l (lane_id)
         order by l.lane_id collate "C"
-        on conflict (channel, key, waiter_id) do update set until_ms = excluded.until_ms;
+        on conflict (channel, key, waiter_id) do update set until_ms = excluded.until_ms, at_once = excluded.at_once;
     end if;
-    return row(v_until_ms, flowfabric._ff_setting_value('notify_eligible') <> 0)::flowfabric.ff_work_wait;
+    return row(v_until_ms, v_setting <> 0)::flowfabric.ff_work_wait;
 end;
 $$;
 

@@ -389,12 +389,19 @@ returns boolean
 language plpgsql volatile
 as $$
 begin
-    update flowfabric.ff_exec_payload as p
-    set payload = r.result, payload_encoding = r.result_encoding
+    insert into flowfabric.ff_exec_payload (partition_key, execution_id, payload, payload_encoding)
+    select p_partition_key, p_downstream_eid, r.result, r.result_encoding
     from flowfabric.ff_exec_payload as r
-    where p.partition_key = p_partition_key and p.execution_id = p_downstream_eid
-        and r.partition_key = p_partition_key and r.execution_id = p_upstream_eid and r.result is not null;
-    return found;
+    where r.partition_key = p_partition_key and r.execution_id = p_upstream_eid and r.result is not null
+    on conflict (partition_key, execution_id) do update
+    set payload = excluded.payload, payload_encoding = excluded.payload_encoding;
+    if not found then
+        return false;
+    end if;
+    update flowfabric.ff_exec_core as e
+    set small_payload = null
+    where e.partition_key = p_partition_key and e.execution_id = p_downstream_eid and e.small_payload is not null;
+    return true;
 end;
 $$;
 comment on function flowfabric._ff_pass_result(smallint, uuid, uuid) is

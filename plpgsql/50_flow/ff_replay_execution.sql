@@ -2,9 +2,9 @@
 --
 -- Fence:  none.
 -- Locks:  the flow, if it has one, then the ff_exec_core row; then its edges and its group.
--- Writes: ff_exec_core, ff_exec_note, the result in ff_exec_payload, ff_operator_event; of a flow member also
---         ff_flow_core, and where its dependencies are open ff_edge, ff_edge_group, ff_pending_cancel_groups and the
---         payload that they pass on.
+-- Writes: ff_exec_core, ff_exec_note, the result in ff_exec_payload, ff_operator_event; ff_attempt for a first attempt
+--         that has succeeded; of a flow member also ff_flow_core, and where its dependencies are open ff_edge,
+--         ff_edge_group, ff_pending_cancel_groups and the payload that they pass on.
 -- Raises: invalid_input, execution_not_found, flow_membership_changed, execution_not_terminal, max_replays_exhausted,
 --         completion_dispatch_pending.
 -- Retry:  a repeat raises execution_not_terminal: the execution runs already.
@@ -191,11 +191,7 @@ begin
     order by s.position desc
     limit 1;
     if found then
-        update flowfabric.ff_exec_payload as p
-        set payload = r.result, payload_encoding = r.result_encoding
-        from flowfabric.ff_exec_payload as r
-        where p.partition_key = p_exec.partition_key and p.execution_id = p_exec.execution_id
-            and r.partition_key = p_exec.partition_key and r.execution_id = v_passing_upstream;
+        perform flowfabric._ff_pass_result(p_exec.partition_key, v_passing_upstream, p_exec.execution_id);
     end if;
 
     update flowfabric.ff_edge as d

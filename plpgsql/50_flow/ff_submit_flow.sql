@@ -161,7 +161,7 @@ begin
         where not exists (select from flowfabric.ff_lane_registry as l where l.lane_id = m.lane_id)
         order by 1
     loop
-        perform flowfabric._ff_register_lane(v_row.lane_id, 'create_execution', p_now_ms);
+        perform flowfabric._ff_ensure_lane(v_row.lane_id, 'create_execution', p_now_ms);
     end loop;
     insert into flowfabric.ff_exec_core (
         partition_key, execution_id, flow_id, namespace, lane_id, execution_kind, priority, capability_set_id,

@@ -18,40 +18,54 @@ $$;
 comment on function flowfabric._ff_channels() is
 'Internal: every NOTIFY channel with its setting (0 never, 1 if somebody waits, 2 by the tick) and its stream.';
 
--- A NOTIFY serialises the commits of the whole server, so it is sent only when somebody is recorded as waiting.
--- Writes and locks nothing; reads the clock itself, because a hint is no state check.
+-- A NOTIFY serialises the commits of the whole server, so it is sent only when somebody is recorded as waiting, and
+-- only if the channel's setting lets him be told at once. Writes and locks nothing; reads the clock itself, because a
+-- hint is no state check. Under load nobody waits: one look at an empty table is all that a busy system pays.
 create or replace function flowfabric._ff_wake(p_channel text, p_key text)
 returns void
 language plpgsql volatile
 as $$
 begin
-    -- Under load nobody waits: one look at an empty table is all that a busy system pays.
     if exists (
         select from flowfabric.ff_waiter as w
-        where w.channel = p_channel and w.key = p_key and w.until_ms > flowfabric.ff_now_ms())
+        where w.channel = p_channel and w.key = p_key and w.until_ms > flowfabric.ff_now_ms() and w.at_once)
     then
-        perform flowfabric._ff_notify(p_channel, p_key, c.setting)
-        from flowfabric._ff_channels() as c
-        where c.channel = p_channel;
+        perform pg_notify(p_channel, p_key);
     end if;
 end;
 $$;
 comment on function flowfabric._ff_wake(text, text) is
 'Internal: notifies a channel if an unexpired waiter for the key is recorded and the setting allows it.';
 
--- By default every channel may be used at once (1); to read that from the list of all settings would take longer than
--- to notify.
-create or replace function flowfabric._ff_notify(p_channel text, p_key text, p_setting text)
+-- Who begins to wait makes sure that those who may have news look for him. Done in good time for all who follow; if
+-- another session does it at this moment, it does it for this one too.
+create or replace function flowfabric._ff_expect_waiters(p_lanes text[], p_waits_for_events boolean, p_until_ms bigint)
 returns void
 language plpgsql volatile
 as $$
+declare
+    c_slack_ms constant bigint := 600000::bigint;
 begin
-    perform pg_notify(p_channel, p_key)
-    where not exists (select from flowfabric.ff_setting as s where s.name = p_setting and s.value <> 1);
+    update flowfabric.ff_lane_registry as l
+    set waiters_until_ms = p_until_ms + c_slack_ms
+    where l.ctid = any (array(
+        select x.ctid
+        from flowfabric.ff_lane_registry as x
+        where x.lane_id = any (p_lanes) and x.waiters_until_ms < p_until_ms
+        for no key update skip locked));
+    if p_waits_for_events then
+        update flowfabric.ff_partition_config as c
+        set event_waiters_until_ms = p_until_ms + c_slack_ms
+        where c.ctid = any (array(
+            select x.ctid
+            from flowfabric.ff_partition_config as x
+            where x.event_waiters_until_ms < p_until_ms
+            for no key update skip locked));
+    end if;
 end;
 $$;
-comment on function flowfabric._ff_notify(text, text, text) is
-'Internal: notifies a channel if its setting allows it; the caller knows that somebody waits.';
+comment on function flowfabric._ff_expect_waiters(text[], boolean, bigint) is
+'Internal: lets creations of some lanes, or claims and ends, look for somebody who waits until then.';
 
 create or replace function flowfabric._ff_emit_lease(
     p_exec flowfabric.ff_exec_core,

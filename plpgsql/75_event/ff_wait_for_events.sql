@@ -25,6 +25,7 @@ declare
     v_unknown text;
     v_key flowfabric.ff_execution_key;
     v_keys text[];
+    v_settings bigint[];
     v_wait flowfabric.ff_event_wait;
 begin
     if not flowfabric._ff_is_name(p_waiter_id) then
@@ -51,8 +52,8 @@ begin
     end if;
     select
         array_agg(c.channel order by c.channel), array_agg(k.key order by c.channel),
-        bool_and(flowfabric._ff_setting_value(c.setting) <> 0)
-    into v_wait.channels, v_keys, v_wait.notify
+        array_agg(flowfabric._ff_setting_value(c.setting) order by c.channel)
+    into v_wait.channels, v_keys, v_settings
     from flowfabric._ff_channels() as c
     cross join lateral (
         select case
@@ -64,6 +65,7 @@ begin
     if v_keys is null then
         perform flowfabric._ff_raise_invalid(c_fn, 'streams', 'nothing_to_wait_for');
     end if;
+    v_wait.notify := 0 <> all (v_settings);
 
     if p_wait_ms = 0 then
         perform from flowfabric.ff_waiter as w
@@ -77,11 +79,13 @@ begin
         return v_wait;
     end if;
     v_wait.until_ms := flowfabric.ff_now_ms() + p_wait_ms;
-    insert into flowfabric.ff_waiter as w (channel, key, waiter_id, until_ms)
-    select k.channel, k.key, p_waiter_id, v_wait.until_ms
-    from unnest(v_wait.channels, v_keys) as k (channel, key)
+    perform flowfabric._ff_expect_waiters(
+        null, v_wait.channels && array['ff_lease_event', 'ff_completion'], v_wait.until_ms);
+    insert into flowfabric.ff_waiter as w (channel, key, waiter_id, until_ms, at_once)
+    select k.channel, k.key, p_waiter_id, v_wait.until_ms, k.setting = 1
+    from unnest(v_wait.channels, v_keys, v_settings) as k (channel, key, setting)
     order by k.channel, k.key
-    on conflict (channel, key, waiter_id) do update set until_ms = excluded.until_ms;
+    on conflict (channel, key, waiter_id) do update set until_ms = excluded.until_ms, at_once = excluded.at_once;
     return v_wait;
 end;
 $$;

@@ -33,10 +33,10 @@ begin
         case when e.lifecycle_phase = 'active' then e.lease_expires_at_ms <= v_now_ms end, e.lease_expired_at_ms,
         e.lease_revoked_at_ms, n.lease_revoke_reason, e.current_suspension_id, e.current_waitpoint_id,
         n.progress_pct, n.progress_message, n.progress_updated_at_ms, n.failure_reason, n.cancellation_reason,
-        n.cancelled_by, n.last_capability_mismatch_at_ms, p.tags, p.result is not null
+        n.cancelled_by, n.last_capability_mismatch_at_ms, coalesce(p.tags, '{}'), p.result is not null
     from flowfabric.ff_exec_core as e
-    join flowfabric.ff_exec_payload as p on p.partition_key = e.partition_key and p.execution_id = e.execution_id
     join flowfabric.ff_capability_set as s on s.capability_set_id = e.capability_set_id
+    left join flowfabric.ff_exec_payload as p on p.partition_key = e.partition_key and p.execution_id = e.execution_id
     left join flowfabric.ff_exec_note as n on n.partition_key = e.partition_key and n.execution_id = e.execution_id
     where e.partition_key = v_key.partition_key and e.execution_id = v_key.execution_id;
 end;

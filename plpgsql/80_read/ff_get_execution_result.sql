@@ -15,8 +15,9 @@ declare
 begin
     return query
     select p.result, p.result_encoding
-    from flowfabric.ff_exec_payload as p
-    where p.partition_key = v_key.partition_key and p.execution_id = v_key.execution_id;
+    from flowfabric.ff_exec_core as e
+    left join flowfabric.ff_exec_payload as p on p.partition_key = e.partition_key and p.execution_id = e.execution_id
+    where e.partition_key = v_key.partition_key and e.execution_id = v_key.execution_id;
 end;
 $$;
 

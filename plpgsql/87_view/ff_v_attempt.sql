@@ -33,10 +33,12 @@ from (
         e.execution_id,
         e.total_attempt_count - 1 as attempt_index,
         'initial'::flowfabric.ff_attempt_type as attempt_type,
-        'started'::flowfabric.ff_attempt_row_state as attempt_state,
-        e.current_worker_id as worker_id,
+        case e.lifecycle_phase
+            when 'terminal' then 'ended_success'::flowfabric.ff_attempt_row_state else 'started'
+        end as attempt_state,
+        coalesce(e.current_worker_id, e.ended_worker_id) as worker_id,
         e.started_at_ms,
-        null::bigint as ended_at_ms,
+        e.terminal_at_ms as ended_at_ms,
         null::text as failure_reason,
         null::text as failure_category
     from flowfabric.ff_exec_core as e

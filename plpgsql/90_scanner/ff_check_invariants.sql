@@ -46,20 +46,36 @@ begin
         from flowfabric.ff_exec_core as e
         where e.lifecycle_phase = 'active' and (e.current_lease_epoch < 1 or e.current_attempt_id is null)
         union all
-        -- Only an attempt that runs may have no row of its own, and then it has none.
+        -- Only an attempt that runs or has succeeded may have no row of its own, and then it has none.
         select
-            'deferred_attempt_is_running_and_unwritten',
+            'deferred_attempt_is_sound_and_unwritten',
             flowfabric.ff_format_execution_id(e.partition_key, e.execution_id),
             jsonb_build_object('lifecycle_phase', e.lifecycle_phase, 'total_attempt_count', e.total_attempt_count)
         from flowfabric.ff_exec_core as e
         where e.attempt_is_deferred
             and (
-                e.lifecycle_phase <> 'active'
+                (e.lifecycle_phase = 'active' or e.terminal_outcome = 'success') is not true
+                or (
+                    e.terminal_outcome = 'success'
+                    and num_nulls(e.ended_lease_id, e.ended_worker_id, e.ended_worker_instance_id) > 0
+                )
                 or exists (
                     select from flowfabric.ff_attempt as a
                     where a.partition_key = e.partition_key and a.execution_id = e.execution_id
                         and a.attempt_index = e.total_attempt_count - 1)
             )
+        union all
+        -- A payload stands in one place: with nothing beside it but a result in the execution's row, else beside it.
+        select
+            'payload_has_one_place', flowfabric.ff_format_execution_id(e.partition_key, e.execution_id),
+            jsonb_build_object('is_small', e.small_payload is not null, 'has_row', p.execution_id is not null)
+        from flowfabric.ff_exec_core as e
+        left join flowfabric.ff_exec_payload as p
+            on p.partition_key = e.partition_key and p.execution_id = e.execution_id
+        where case
+            when e.small_payload is null then p.execution_id is null
+            else num_nonnulls(p.payload, p.payload_encoding, p.policy, p.creator_identity) > 0 or p.tags <> '{}'
+        end
         union all
         -- Attempts: counted right, the current one there and of the current lease, at most one unfinished.
         select

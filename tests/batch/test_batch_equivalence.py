@@ -94,6 +94,12 @@ def with_everything(connection: Connection, lease: Lease) -> Lease:
     return lease
 
 
+def with_a_small_payload(connection: Connection, lease: Lease) -> Lease:
+    support.create(connection, lease, payload=b"input")
+    support.claim(connection, lease)
+    return lease
+
+
 def retryable(connection: Connection, lease: Lease) -> Lease:
     support.create(connection, lease, RETRY, execution_deadline_at_ms=90_000)
     support.claim(connection, lease)
@@ -250,6 +256,7 @@ KINDS: dict[str, Build] = {
     for build in (
         held,
         with_everything,
+        with_a_small_payload,
         retryable,
         on_its_last_retry,
         renewed,
@@ -276,6 +283,10 @@ KINDS: dict[str, Build] = {
     "other epoch": shown_without(lease_epoch=7),
     "other attempt id": shown_without(attempt_id=OTHER),
     "all of it other": shown_without(lease_id=OTHER, lease_epoch=0, attempt_id=OTHER),
+}
+
+#: One of them in a batch, and its ids are read one by one.
+MALFORMED: dict[str, Build] = {
     "null": shown_as(None),
     "empty": shown_as(""),
     "no tag": shown_as("00000000-0000-0000-0000-000000000001"),
@@ -379,10 +390,10 @@ class Twins:
     arguments: dict[str, Any]
 
 
-def build_twins(connection: Connection, operation: Operation) -> Iterator[Twins]:
+def build_twins(connection: Connection, operation: Operation, kinds: dict[str, Build]) -> Iterator[Twins]:
     number = 0
     for variant, arguments in enumerate(operation.variants):
-        for kind, build in KINDS.items():
+        for kind, build in kinds.items():
             number += 1
             single = Lease(support.execution_id(number))
             batched = Lease(support.execution_id(1_000_000 + number))
@@ -423,14 +434,15 @@ def comparable(answer: Row, *replacements: tuple[str, str]) -> Row:
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.batch)
 @pytest.mark.parametrize("lease_events", [0, 1])
+@pytest.mark.parametrize("kinds", [KINDS, KINDS | MALFORMED], ids=["ids", "ids_and_other_texts"])
 def test_batch_and_single_call_do_and_say_the_same(
-    db: Connection, clock: Clock, operation: Operation, lease_events: int
+    db: Connection, clock: Clock, operation: Operation, kinds: dict[str, Build], lease_events: int
 ) -> None:
     clock.freeze(1_000)
     support.create_flow(db, FLOW)
     call(db, "ff_set_setting", name="lease_events", value=lease_events)
     call(db, "ff_set_setting", name="emit_lease_renewed", value=1)
-    everything = list(build_twins(db, operation))
+    everything = list(build_twins(db, operation, kinds))
     random.Random(operation.batch).shuffle(everything)
     clock.freeze(2_000)
 

@@ -200,7 +200,7 @@ def test_a_row_that_changed_during_the_wait_is_judged_and_changed_as_it_is_then(
         """
         select e.lifecycle_phase::text, e.terminal_at_ms, a.ended_at_ms, e.instance_tag
         from flowfabric.ff_exec_core as e
-        join flowfabric.ff_attempt as a using (partition_key, execution_id)
+        join flowfabric._ff_all_attempts() as a using (partition_key, execution_id)
         where e.execution_id = %s
         """,
         [renewed.uuid],
@@ -360,14 +360,7 @@ def test_the_callers_rollback_takes_the_batch_back(connect: Connect, db: Connect
 
 def test_a_batch_wakes_each_channel_once(connect: Connect, db: Connection) -> None:
     leases = leased(db, *range(10))
-    db.execute(
-        """
-        insert into flowfabric.ff_waiter (channel, key, waiter_id, until_ms)
-        values
-            ('ff_completion', '*', 'test', 9007199254740991),
-            ('ff_lease_event', '*', 'test', 9007199254740991)
-        """
-    )
+    db.execute("select flowfabric.ff_wait_for_events('test', '{completion,lease}', p_wait_ms => 600000)")
     listener = connect()
     listener.execute("listen ff_completion")
     listener.execute("listen ff_lease_event")

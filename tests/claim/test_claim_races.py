@@ -330,7 +330,7 @@ def test_sixteen_workers_claim_every_execution_exactly_once(connect: Connect, db
     crowd.work()
     assert len(crowd.claimed) == count
     assert set(crowd.claimed.values()) == {1}
-    assert value(db, "select count(*) from flowfabric.ff_attempt") == count
+    assert value(db, "select count(*) from flowfabric._ff_all_attempts()") == count
     assert value(db, "select count(*) from flowfabric.ff_v_execution where state = 'completed'") == count
 
 

@@ -146,4 +146,4 @@ def test_a_django_application_commits_model_and_work_together(start: Start, run:
     worker.terminate()
     assert "WARNING" not in output_of(worker)
     assert query("select address, welcomed from newsletter_subscriber") == [("ada@example.org", True)]
-    assert query("select count(*) from flowfabric.ff_attempt") == [(1,)]
+    assert query("select count(*) from flowfabric.ff_v_attempt") == [(1,)]

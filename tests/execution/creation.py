@@ -83,13 +83,14 @@ def outcomes(rows: Sequence[Row]) -> list[tuple[str, str | None]]:
 
 
 def stored_ids(connection: Connection) -> list[str]:
-    """The executions that are there, by id."""
+    """The executions that are there with their payloads, by id."""
     rows = connection.execute(
         """
         select flowfabric.ff_format_execution_id(e.partition_key, e.execution_id)
         from flowfabric.ff_exec_core as e
-        join flowfabric.ff_exec_payload as p
+        left join flowfabric.ff_exec_payload as p
             on p.partition_key = e.partition_key and p.execution_id = e.execution_id
+        where e.small_payload is not null or p.execution_id is not null
         order by 1
         """
     )

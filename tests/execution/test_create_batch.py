@@ -23,10 +23,10 @@ LEFT_BEHIND = """
         'executions', (
             select jsonb_object_agg(
                 e.execution_kind,
-                to_jsonb(e) - array['execution_id', 'capability_set_id'] || to_jsonb(p) - 'execution_id'
-                    || jsonb_build_object('required_capabilities', s.tokens))
+                to_jsonb(e) - array['execution_id', 'capability_set_id'] || jsonb_build_object(
+                    'beside it', to_jsonb(p) - 'execution_id', 'required_capabilities', s.tokens))
             from flowfabric.ff_exec_core as e
-            join flowfabric.ff_exec_payload as p
+            left join flowfabric.ff_exec_payload as p
                 on p.partition_key = e.partition_key and p.execution_id = e.execution_id
             join flowfabric.ff_capability_set as s on s.capability_set_id = e.capability_set_id),
         'keys', (
@@ -110,7 +110,7 @@ def items() -> st.SearchStrategy[Item]:
     return st.builds(
         Item,
         execution_kind=st.sampled_from(["kind", "kind", "kind", "kind", "", None]),
-        payload=st.none() | st.sampled_from([b"", b"\x00\xff"]),
+        payload=st.none() | st.sampled_from([b"", b"\x00\xff", b"x" * 128, b"x" * 129]),
         lane_id=st.none() | st.sampled_from(["default", "new", "other", "drained", "paused", "", "größe"]),
         execution_id=st.none() | st.sampled_from([*ids, wire_id(2).upper().replace("FP", "fp")]),
         payload_encoding=st.none() | st.sampled_from(["", "json"]),

@@ -41,7 +41,7 @@ WRITTEN_TABLES = (
 @pytest.fixture(autouse=True)
 def default_lane(db: Connection) -> None:
     """The lane is there already, so that two sessions meet at their key or id and not at its registration."""
-    db.execute("select flowfabric._ff_register_lane('default', 'test', 0)")
+    db.execute("select flowfabric._ff_ensure_lane('default', 'test', 0)")
 
 
 def one_in_a_batch(connection: Connection, item: Item) -> Row:

@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from tests.conftest import Clock, Connect
 from tests.support.cluster import Connection
@@ -85,7 +86,7 @@ def mark(connection: Connection) -> Row:
 @pytest.fixture
 def leased(db: Connection, race: Race) -> Fence:
     """An execution that worker-1 holds until 1500 ms, with an attempt timeout at 1400 ms; its fence."""
-    call(db, "ff_create_execution", execution_kind="test", execution_id=EXECUTION)
+    call(db, "ff_create_execution", execution_kind="test", execution_id=EXECUTION, payload=b"input")
     claim = call(
         db,
         "ff_issue_grant_and_claim",
@@ -297,6 +298,35 @@ def test_a_completion_closes_a_stream_whose_first_frame_it_waited_for(race: Race
     ]
 
 
+def with_result(fence: Fence) -> Ask:
+    return with_fence("ff_complete_execution", fence, result=b"output")
+
+
+def with_result_in_a_batch(fence: Fence) -> Ask:
+    arrays = {f"{name}s": [value] for name, value in fence.items()}
+    return lambda connection: call(connection, "ff_complete_executions", **arrays, results=[b"output"])
+
+
+def tag(connection: Connection) -> Row:
+    return call(connection, "ff_set_execution_tags", execution_id=EXECUTION, tags=Jsonb({"app.run": "7"}))
+
+
+@pytest.mark.parametrize("complete", [with_result, with_result_in_a_batch])
+@pytest.mark.parametrize("tags_come_first", [True, False])
+def test_tags_and_a_result_that_meet_leave_each_other_and_the_payload_alone(
+    race: Race, leased: Fence, complete: Callable[[Fence], Ask], tags_come_first: bool
+) -> None:
+    first, second = (tag, complete(leased)) if tags_come_first else (complete(leased), tag)
+    first(race.leader)
+    waiting = race.follow(second)
+    race.leader.commit()
+    assert waiting.result()["outcome"] in {"ok", "completed"}
+    context = call(race.watcher, "ff_read_execution_context", execution_id=EXECUTION)
+    assert (context["input_payload"], context["tags"]) == (b"input", {"app.run": "7"})
+    assert call(race.watcher, "ff_get_execution_result", execution_id=EXECUTION)["result"] == b"output"
+    assert texts(race.watcher, "select f.check_name from flowfabric.ff_check_invariants() as f") == []
+
+
 @pytest.fixture
 def flow(db: Connection, leased: Fence) -> str:
     """A flow that the leased execution is not yet a member of."""
@@ -439,11 +469,7 @@ def test_a_waiter_is_notified_of_a_completion_at_its_commit(
     listener = connect()
     for channel in ("ff_completion", "ff_lease_event"):
         listener.execute(f"listen {channel}")
-        race.watcher.execute(
-            "insert into flowfabric.ff_waiter (channel, key, waiter_id, until_ms)"
-            " values (%s, '*', 'waiter', 9000)",
-            [channel],
-        )
+    race.watcher.execute("select flowfabric.ff_wait_for_events('waiter', '{completion,lease}')")
     completing(leased)(race.leader)
     assert notified(listener) == set()
     race.leader.commit()

@@ -152,8 +152,15 @@ def _rows_differences(where: str, expected: list[Row], rows: list[Row]) -> list[
 
 
 def _core_row(e: Execution) -> Row:
-    elsewhere = {*_NOTE_COLUMNS, "policy", "tags", "result", "result_encoding", "grant", "attempts", "fences"}
-    elsewhere |= {"lease_events", "completion_events", "operator_events", "execution_id"}
+    elsewhere = {*_NOTE_COLUMNS, "policy", "tags", "payload", "result", "result_encoding", "grant"}
+    elsewhere |= {
+        "attempts",
+        "fences",
+        "lease_events",
+        "completion_events",
+        "operator_events",
+        "execution_id",
+    }
     own: dict[str, Any] = {name: value for name, value in vars(e).items() if name not in elsewhere}
     derived = {
         "public_state": e.public_state,
@@ -167,14 +174,18 @@ def _core_row(e: Execution) -> Row:
 
 def _payload_row(e: Execution) -> Row:
     return {
-        "payload": None,
+        "payload": _stored_bytes(e.payload),
         "payload_encoding": None,
-        "result": None if e.result is None else "\\x" + e.result.hex(),
+        "result": _stored_bytes(e.result),
         "result_encoding": e.result_encoding,
         "policy": e.policy or None,
         "tags": e.tags,
         "creator_identity": None,
     }
+
+
+def _stored_bytes(value: bytes | None) -> str | None:
+    return None if value is None else "\\x" + value.hex()
 
 
 def _note_differences(where: str, e: Execution, note: Row | None, key: Row) -> list[str]:

@@ -137,7 +137,7 @@ _STORED = """
     select
         flowfabric.ff_format_execution_id(e.partition_key, e.execution_id),
         jsonb_build_object(
-            'core', to_jsonb(e) - 'attempt_is_deferred' || jsonb_build_object(
+            'core', to_jsonb(e) - array['attempt_is_deferred', 'small_payload'] || jsonb_build_object(
                 'public_state', flowfabric._ff_public_state(
                     e.lifecycle_phase, e.terminal_outcome, e.eligibility_state)),
             'required_capabilities', (
@@ -146,9 +146,17 @@ _STORED = """
             'note', (
                 select to_jsonb(n) from flowfabric.ff_exec_note as n
                 where n.partition_key = e.partition_key and n.execution_id = e.execution_id),
+            -- A small payload has no row, or one for its result.
             'payload', (
-                select to_jsonb(p) from flowfabric.ff_exec_payload as p
-                where p.partition_key = e.partition_key and p.execution_id = e.execution_id),
+                select
+                    '{"payload_encoding": null, "policy": null, "tags": {}, "creator_identity": null,
+                      "result": null, "result_encoding": null}' || coalesce(to_jsonb(p), '{}')
+                    || jsonb_build_object(
+                        'partition_key', e.partition_key, 'execution_id', e.execution_id,
+                        'payload', coalesce(nullif(e.small_payload, ''), p.payload))
+                from (select) as one
+                left join flowfabric.ff_exec_payload as p
+                    on p.partition_key = e.partition_key and p.execution_id = e.execution_id),
             'attempts', (
                 select coalesce(jsonb_agg(to_jsonb(a) order by a.attempt_index), '[]')
                 from flowfabric._ff_all_attempts() as a

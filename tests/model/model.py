@@ -201,6 +201,9 @@ class Execution:
     started_at_ms: int | None = None
     terminal_at_ms: int | None = None
     purge_after_ms: int | None = None
+    ended_lease_id: str | None = None
+    ended_worker_id: str | None = None
+    ended_worker_instance_id: str | None = None
     delay_until_ms: int | None = None
     deadline_at_ms: int | None = None
     attempt_timeout_at_ms: int | None = None
@@ -219,6 +222,7 @@ class Execution:
     progress_updated_at_ms: int | None = None
     last_capability_mismatch_at_ms: int | None = None
 
+    payload: bytes | None = None
     result: bytes | None = None
     result_encoding: str | None = None
     grant: Grant | None = None
@@ -384,6 +388,7 @@ class World:
         execution_deadline_at_ms: int | None = None,
         idempotency_key: str | None = None,
         dedup_ttl_ms: int | None = None,
+        payload: bytes | None = None,
     ) -> Row:
         key = (namespace, idempotency_key) if idempotency_key else None
         recorded_id, record_expires_at_ms = self.idempotency.get(key, ("", 0)) if key else ("", 0)
@@ -409,6 +414,7 @@ class World:
             last_transition_at_ms=self.now_ms,
             last_mutation_at_ms=self.now_ms,
             deadline_at_ms=execution_deadline_at_ms,
+            payload=payload or None,
         )
         if delay_until_ms is not None and delay_until_ms > self.now_ms:
             execution.eligibility_state = "not_eligible_until_time"
@@ -1056,6 +1062,8 @@ class World:
         e.last_transition_at_ms = e.last_mutation_at_ms = self.now_ms
 
     def _become_terminal(self, e: Execution, outcome: str, lease_event: tuple[str, str]) -> None:
+        e.ended_lease_id, e.ended_worker_id = e.current_lease_id, e.current_worker_id
+        e.ended_worker_instance_id = e.current_worker_instance_id
         self._release_lease(e, *lease_event)
         e.lifecycle_phase, e.eligibility_state = "terminal", "not_applicable"
         e.blocking_reason, e.blocking_detail, e.terminal_outcome = "none", None, outcome
@@ -1296,6 +1304,7 @@ class World:
         e.terminal_outcome, e.attempt_state = "none", "pending_replay_attempt"
         e.replay_count += 1
         e.terminal_at_ms = e.purge_after_ms = e.deadline_at_ms = None
+        e.ended_lease_id = e.ended_worker_id = e.ended_worker_instance_id = None
         e.result = e.result_encoding = None
         e.failure_reason = e.cancellation_reason = e.cancelled_by = None
         e.pending_previous_attempt_index = e.current_attempt_index
@@ -1344,9 +1353,10 @@ class World:
         execution_kinds: list[str],
         lane_ids: list[str],
         policies: list[Any],
-        tags: list[dict[str, str]],
+        tags: list[dict[str, str] | None],
         delay_until_ms: list[int | None],
         idempotency_keys: list[str | None],
+        payloads: list[bytes | None],
         namespace: str,
         dedup_ttl_ms: int | None,
     ) -> list[Row]:
@@ -1367,6 +1377,7 @@ class World:
                     delay_until_ms=delay_until_ms[item],
                     idempotency_key=idempotency_keys[item],
                     dedup_ttl_ms=dedup_ttl_ms,
+                    payload=payloads[item],
                 ),
             )
             for item, execution_id in enumerate(execution_ids)

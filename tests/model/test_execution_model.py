@@ -106,6 +106,8 @@ RETRY_POLICIES: tuple[Row, ...] = (
 CATEGORIES = (None, "transient", "transient", "permanent", "infra_crash")
 REASONS = ("broken", "out of luck", "")
 LEASE_TTLS_MS = (1000, 30_000, 100, 1, 86_400_000)
+#: One of them is too large for the row of its execution.
+payloads = st.sampled_from([None, b"", b"input", b"x" * 128, b"x" * 129])
 policies = st.fixed_dictionaries(
     {},
     optional={
@@ -306,6 +308,8 @@ class EngineMachine(RuleBasedStateMachine):
             execution_deadline_at_ms=self.in_ms(draw(st.sampled_from([None, None, 1500, -1]))),
             idempotency_key=draw(st.sampled_from([None, "key-1", "key-2"])),
             dedup_ttl_ms=draw(st.sampled_from([None, 300, 0])),
+            payload=draw(payloads),
+            **draw(st.sampled_from([{}, {"tags": None}])),
         )
 
     def create_one(self, policy: Row, **options: Any) -> None:
@@ -317,8 +321,7 @@ class EngineMachine(RuleBasedStateMachine):
             namespace=NAMESPACE,
             lane_id=lane_of(number),
             policy=policy or None,
-            tags={"ff.instance_id": f"instance-{number}"},
-            **options,
+            **{"tags": {"ff.instance_id": f"instance-{number}"}, **options},
         )
         self.remember(id_of(number))
 
@@ -336,9 +339,10 @@ class EngineMachine(RuleBasedStateMachine):
             policies=[
                 draw(st.sampled_from([None, {"max_reclaim_count": 1}, [], "none"])) for _ in range(count)
             ],
-            tags=[draw(st.sampled_from([good_tags] * 4 + [bad_tags])) for _ in range(count)],
+            tags=[draw(st.sampled_from([good_tags, good_tags, None, None, bad_tags])) for _ in range(count)],
             delay_until_ms=[self.in_ms(draw(st.sampled_from([None, 500]))) for _ in range(count)],
             idempotency_keys=[draw(st.sampled_from([None, "key-1", "key-2"])) for _ in range(count)],
+            payloads=[draw(payloads) for _ in range(count)],
             namespace=NAMESPACE,
             dedup_ttl_ms=draw(st.sampled_from([None, 300])),
         )

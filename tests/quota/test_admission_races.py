@@ -327,14 +327,14 @@ def test_caps_and_rates_are_exact_under_sixteen_claimers_that_finish_their_work(
     assert all(most_at_once[policy_id] <= cap for policy_id, cap in caps.items())
     assert most_at_once["narrow"] == caps["narrow"]
     assert [active_slots(db, policy_id) for policy_id in caps] == [0, 0, 0]
-    attempts = db.execute("select count(*), max(attempt_index) from flowfabric.ff_attempt").fetchone()
+    attempts = db.execute("select count(*), max(attempt_index) from flowfabric._ff_all_attempts()").fetchone()
     assert attempts == (executions, 0)
 
     # A claim may be stamped with the time before it waited for another lane's quota: hence the margin.
     starts = [
         start
         for (start,) in db.execute(
-            "select a.started_at_ms from flowfabric.ff_attempt as a"
+            "select a.started_at_ms from flowfabric._ff_all_attempts() as a"
             " join flowfabric.ff_exec_core as e using (partition_key, execution_id)"
             " where e.quota_policy_id = 'both' order by a.started_at_ms"
         ).fetchall()

@@ -28,9 +28,13 @@ _INSTALLED = {
 _EVENT_STREAMS = ("completion", "lease", "signal", "operator", "worker")
 
 
-#: Columns that come and go between releases and hold nothing of a user's: one that was derived from others,
-#: and one that tells where the running attempt is stored.
-_NO_DATA = {"ff_exec_core": {"public_state", "attempt_is_deferred"}}
+#: Columns that come and go between releases and hold nothing of a user's: what is derived from other columns
+#: or from settings, and where an attempt is stored.
+_NO_DATA = {
+    "ff_exec_core": {"public_state", "attempt_is_deferred"},
+    "ff_lane_registry": {"home_partition", "waiters_until_ms"},
+    "ff_waiter": {"at_once"},
+}
 
 
 def stored_rows(db: Connection) -> Facts:

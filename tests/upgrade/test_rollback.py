@@ -7,13 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import psycopg
 import pytest
 from yoyo import get_backend, read_migrations
 
 from flowfabric_client.install import SqlSources, migrate
 from tests.support.cluster import Cluster, Connection
+from tests.support.concurrency import in_background, wait_until
+from tests.suspension.support import Row, call, calls
 from tests.upgrade.conftest import Installation
 from tests.upgrade.survival import YOYO_TABLES, Facts, lost, schema_of, stored_rows
+from tests.upgrade.world import fence_of
 
 MIGRATIONS = SqlSources.shipped().migrations()
 _CREATED_TABLE = re.compile(r"create (?:unlogged )?table if not exists flowfabric\.(\w+)")
@@ -67,6 +71,58 @@ def without_ledger(facts: Facts) -> Facts:
     return {table: rows for table, rows in facts.items() if table != LEDGER}
 
 
+def create_undone(db: Connection, **arguments: Any) -> str:
+    row = call(db, "ff_create_execution", execution_kind="test", lane_id="undone", **arguments)
+    return str(row["execution_id"])
+
+
+def claim_undone(db: Connection, count: int = 1) -> list[Row]:
+    worker = {"worker_id": "pool", "worker_instance_id": "pool-1"}
+    return calls(db, "ff_claim_next", lanes=["undone"], max=count, **worker)
+
+
+def ended_and_waiting(db: Connection) -> tuple[str, str, str]:
+    """An execution that has ended with a result, one without payload or result, and one that waits."""
+    ended, empty = create_undone(db, payload=b"input", priority=1), create_undone(db)
+    for claim, result in zip(claim_undone(db, 2), (b"output", None), strict=True):
+        call(db, "ff_complete_execution", **fence_of(claim), result=result)
+    return ended, empty, create_undone(db, payload=b"still waiting")
+
+
+def uuid_of(execution_id: str) -> str:
+    return execution_id[-36:]
+
+
+_ATTEMPT_COLUMNS = (
+    "attempt_index",
+    "attempt_type",
+    "attempt_state",
+    "attempt_id",
+    "lease_id",
+    "lease_epoch",
+    "worker_id",
+    "worker_instance_id",
+    "created_at_ms",
+    "started_at_ms",
+    "ended_at_ms",
+)
+
+
+def listed_attempts(db: Connection, execution_id: str) -> list[Row]:
+    attempts = calls(db, "ff_list_attempts", execution_id=execution_id)
+    return [{column: attempt[column] for column in _ATTEMPT_COLUMNS} for attempt in attempts]
+
+
+def written_attempts(db: Connection, execution_id: str) -> list[Row]:
+    """The rows of `ff_attempt` themselves."""
+    rows = db.execute(
+        f"select {', '.join(_ATTEMPT_COLUMNS)} from flowfabric.ff_attempt"
+        " where execution_id = %s order by attempt_index",
+        [uuid_of(execution_id)],
+    )
+    return [dict(zip(_ATTEMPT_COLUMNS, row, strict=True)) for row in rows]
+
+
 def test_each_is_undone_by_itself_and_in_the_end_nothing_is_left(upgraded: Installation) -> None:
     db = upgraded.db
     remaining = without_ledger(stored_rows(db))
@@ -112,21 +168,77 @@ def test_work_goes_on_after_a_rollback_that_loses_no_rows(upgraded: Installation
 def test_a_running_first_attempt_gets_its_row_before_the_functions_that_need_it_come_back(
     upgraded: Installation,
 ) -> None:
-    upgraded.db.execute("select flowfabric.ff_create_execution('test', p_lane_id => 'undone')")
-    (claim,) = upgraded.db.execute(
-        "select c.execution_id from flowfabric.ff_claim_next('{undone}', 'pool', 'pool-1') as c"
-    ).fetchall()
-    (claimed,) = upgraded.db.execute(
-        "select a.attempt_id, a.lease_id, a.lease_epoch, a.worker_id, a.started_at_ms"
-        " from flowfabric.ff_list_attempts(%s) as a",
-        claim,
-    ).fetchall()
+    create_undone(upgraded.db)
+    (claim,) = claim_undone(upgraded.db)
+    (running,) = listed_attempts(upgraded.db, claim["execution_id"])
 
     roll_back(upgraded.dsn, down_to=18)
 
-    written = upgraded.db.execute(
-        "select a.attempt_id, a.lease_id, a.lease_epoch, a.worker_id, a.started_at_ms"
-        " from flowfabric.ff_attempt as a where a.attempt_id = %s and a.attempt_state = 'started'",
-        [claimed[0]],
-    ).fetchall()
-    assert written == [claimed]
+    assert written_attempts(upgraded.db, claim["execution_id"]) == [running]
+
+
+def test_payloads_and_succeeded_attempts_get_their_rows_before_the_functions_that_need_them_come_back(
+    upgraded: Installation,
+) -> None:
+    db = upgraded.db
+    ended, empty, waiting = ended_and_waiting(db)
+    attempts = {execution_id: listed_attempts(db, execution_id) for execution_id in (ended, empty)}
+    assert written_attempts(db, ended) == written_attempts(db, empty) == []
+    claim_undone(db)
+
+    roll_back(upgraded.dsn, down_to=21)
+
+    beside = "select payload, result, tags from flowfabric.ff_exec_payload where execution_id = %s"
+    assert [db.execute(beside, [uuid_of(one)]).fetchall() for one in (ended, empty, waiting)] == [
+        [(b"input", b"output", {})],
+        [(None, None, {})],
+        [(b"still waiting", None, {})],
+    ]
+    assert {execution_id: written_attempts(db, execution_id) for execution_id in (ended, empty)} == attempts
+    assert written_attempts(db, waiting) == [], "those functions know that a first attempt that runs has none"
+
+
+def test_a_payload_that_is_about_to_be_stored_is_waited_for(upgraded: Installation) -> None:
+    db = upgraded.db
+    execution_id = create_undone(db, payload=b"early")
+    roll_back(upgraded.dsn, down_to=22)
+    with psycopg.connect(upgraded.dsn) as producer:
+        # In place of a creation: the functions of today may need what was just undone.
+        producer.execute(
+            "update flowfabric.ff_exec_core set small_payload = 'late' where execution_id = %s",
+            [uuid_of(execution_id)],
+        )
+        undoing = in_background(lambda: roll_back(upgraded.dsn, down_to=21))
+        waiting = "select from pg_stat_activity where %s = any (pg_blocking_pids(pid))"
+        wait_until(
+            lambda: db.execute(waiting, [producer.info.backend_pid]).fetchone() is not None,
+            "the rollback waited for the producer",
+        )
+        producer.commit()
+        undoing.result()
+    stored = "select payload from flowfabric.ff_exec_payload where execution_id = %s"
+    assert db.execute(stored, [uuid_of(execution_id)]).fetchall() == [(b"late",)]
+
+
+def test_executions_with_all_their_rows_go_on_after_the_upgrade(upgraded: Installation) -> None:
+    """What was stored under 0020: a row for each payload and for each attempt that has ended."""
+    db = upgraded.db
+    ended, _, waiting = ended_and_waiting(db)
+    (first_attempt,) = listed_attempts(db, ended)
+    roll_back(upgraded.dsn, down_to=21)
+    migrate(upgraded.dsn, with_test_clock=True)
+
+    (claim,) = claim_undone(db)
+    assert (claim["execution_id"], claim["payload"], claim["tags"]) == (waiting, b"still waiting", {})
+    call(db, "ff_complete_execution", **fence_of(claim), result=b"done")
+    assert call(db, "ff_get_execution_result", execution_id=waiting)["result"] == b"done"
+
+    assert call(db, "ff_get_execution_result", execution_id=ended)["result"] == b"output"
+    call(db, "ff_replay_execution", execution_id=ended)
+    (replay,) = claim_undone(db)
+    assert (replay["execution_id"], replay["payload"]) == (ended, b"input")
+    call(db, "ff_complete_execution", **fence_of(replay))
+    first, second = listed_attempts(db, ended)
+    assert first == first_attempt
+    assert (second["attempt_type"], second["attempt_state"]) == ("replay", "ended_success")
+    assert calls(db, "ff_check_invariants") == []

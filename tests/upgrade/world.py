@@ -43,7 +43,8 @@ SCANNER_FAILURE = """
     select s.scanner, 'an item', 1, 'an error', 1 from flowfabric.ff_scanner as s limit 1"""
 
 
-def _fence_of(claim: Row) -> Row:
+def fence_of(claim: Row) -> Row:
+    """What a worker shows of its lease."""
     return {column: claim[column] for column in ("execution_id", "lease_id", "lease_epoch", "attempt_id")}
 
 
@@ -118,7 +119,7 @@ class World:
             worker_id="worker",
             worker_instance_id="worker-1",
         )
-        self.fences[name] = _fence_of(claim)
+        self.fences[name] = fence_of(claim)
         return self.fences[name]
 
     def _register_workers(self, db: Connection) -> None:
@@ -168,7 +169,7 @@ class World:
         # The first is admitted; the second is blocked; the third call finds nothing and leaves a floor.
         for _ in range(3):
             for claim in self._take(db, "ff_claim_next", ["limited"]):
-                self.fences["quota holder"] = _fence_of(claim)
+                self.fences["quota holder"] = fence_of(claim)
         self._create(db, "granted", lane_id="granted")
         (grant,) = calls(
             db, "ff_grant_next", lanes=["granted"], worker_id="worker", worker_instance_id="worker-1"
@@ -395,7 +396,7 @@ class World:
         for _ in range(20):
             for function in ("ff_claim_next", "ff_reclaim_next"):
                 for claim in self._take(db, function, lanes):
-                    call(db, "ff_complete_execution", **_fence_of(claim))
+                    call(db, "ff_complete_execution", **fence_of(claim))
             calls(db, "ff_tick", force=True)
             db.execute("select flowfabric.ff_test_set_clock('advance', %s)", [HOUR_MS // 10])
             if not self._unfinished(db):

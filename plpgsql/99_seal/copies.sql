@@ -1,0 +1,12 @@
+-- What is kept in a second place for the hot path's sake, brought in step: functions of an earlier release know nothing
+-- of it.
+do $$
+begin
+    perform flowfabric._ff_copy_settings();
+    perform flowfabric._ff_place_lanes();
+    perform flowfabric._ff_expect_waiters(
+        array_agg(w.key) filter (where w.channel = 'ff_eligible'),
+        bool_or(w.channel in ('ff_lease_event', 'ff_completion')), max(w.until_ms))
+    from flowfabric.ff_waiter as w;
+end;
+$$;
