@@ -11,12 +11,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from flowfabric_client import _calls
+from flowfabric_client._call import Call
 from flowfabric_client._reconcile import EndingCall, Reconciled, reconcile
 from flowfabric_client.aio import AsyncClient
 from flowfabric_client.errors import ExecutionNotActiveError, FlowFabricError, LeaseLostError
+from flowfabric_client.rows import ExecutionItem
 from flowfabric_client.worker import events
 from flowfabric_client.worker.backoff import Backoff, passes
 from flowfabric_client.worker.codec import failure_text
@@ -40,6 +43,16 @@ class _Item(Protocol):
 
     @property
     def detail(self) -> dict[str, Any] | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Completed:
+    outcome: str = "completed"
+    code: str | None = None
+    detail: dict[str, Any] | None = None
+
+
+_COMPLETED = _Completed()
 
 
 @dataclass(slots=True)
@@ -148,14 +161,19 @@ class Reporter:
             pending = again
 
     async def _complete(self, reports: Sequence[_Report]) -> Sequence[_Item]:
+        arguments = fences(report.job for report in reports)
         outcomes = [report.outcome for report in reports if isinstance(report.outcome, Success)]
-        if all(outcome.result is None for outcome in outcomes):
-            return await self._client.complete_executions(**fences(report.job for report in reports))
-        return await self._client.complete_executions(
-            **fences(report.job for report in reports),
-            results=[outcome.result for outcome in outcomes],
-            result_encodings=[outcome.encoding for outcome in outcomes],
-        )
+        if any(outcome.result is not None for outcome in outcomes):
+            arguments["results"] = [outcome.result for outcome in outcomes]
+            arguments["result_encodings"] = [outcome.encoding for outcome in outcomes]
+        items: list[_Item] = [_COMPLETED] * len(reports)
+        for refused in await self._refused_completions(_calls.complete_executions(**arguments)):
+            items[refused.item - 1] = refused
+        return items
+
+    async def _refused_completions(self, call: Call[ExecutionItem]) -> Sequence[ExecutionItem]:
+        # Nearly all are accepted: only a refusal is worth a row.
+        return await self._client._run(replace(call, sql=f"{call.sql} as i where i.outcome = 'refused'"))
 
     async def _fail(self, reports: Sequence[_Report]) -> Sequence[_Item]:
         outcomes = [report.outcome for report in reports if isinstance(report.outcome, Failure)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from flowfabric_client import AsyncClient, Client, rows
+from flowfabric_client import Client, rows
 from flowfabric_client.errors import TransportError
 from flowfabric_client.worker import Worker, events
 from tests.support.concurrency import Background, in_background, wait_until
@@ -94,7 +95,7 @@ def last_attempt(client: Client, execution_id: str) -> rows.AttemptListing:
 
 def lose_an_answer(
     monkeypatch: pytest.MonkeyPatch,
-    client: type[Client] | type[AsyncClient],
+    client: type[Any],
     method: str,
     *,
     number: int = 1,
@@ -109,11 +110,11 @@ def lose_an_answer(
             raise TransportError("the answer was lost")
         return answer
 
-    async def lossy_in_loop(self: AsyncClient, *arguments: Any, **named: Any) -> Any:
+    async def lossy_in_loop(self: Any, *arguments: Any, **named: Any) -> Any:
         return heard(await call(self, *arguments, **named))
 
-    def lossy(self: Client, *arguments: Any, **named: Any) -> Any:
+    def lossy(self: Any, *arguments: Any, **named: Any) -> Any:
         return heard(call(self, *arguments, **named))
 
-    monkeypatch.setattr(client, method, lossy_in_loop if client is AsyncClient else lossy)
+    monkeypatch.setattr(client, method, lossy_in_loop if inspect.iscoroutinefunction(call) else lossy)
     return answers

@@ -13,9 +13,11 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from flowfabric_client import AsyncClient, Client
+from flowfabric_client._call import Call
 from flowfabric_client.errors import SchemaVersionMismatchError
 from flowfabric_client.worker import Context, LeaseLost, SyncContext, Worker, events
 from flowfabric_client.worker.calls import CallLine
+from flowfabric_client.worker.reporting import Reporter
 from tests.conftest import Connect
 from tests.support.cluster import Cluster, Connection
 from tests.support.concurrency import wait_until
@@ -644,7 +646,7 @@ def client_database(client: Client) -> str:
 def test_a_completion_whose_answer_was_lost_is_recognised(
     database: str, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lose_an_answer(monkeypatch, AsyncClient, "complete_executions")
+    lose_an_answer(monkeypatch, Reporter, "_refused_completions")
     worker = Worker(database, **FAST)
     gate = Gate()
     gate.open.set()
@@ -695,14 +697,14 @@ def test_a_claim_whose_answer_was_lost_is_handed_back_and_done(
 def test_a_result_that_the_database_refuses_fails_for_good_and_spoils_no_other(
     database: str, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call = AsyncClient.complete_executions
+    send = Reporter._refused_completions
 
-    async def picky(self: AsyncClient, *arguments: Any, **named: Any) -> Any:
-        if b"poison" in named["results"]:
+    async def picky(self: Reporter, call: Call[Any]) -> Any:
+        if b"poison" in call.params["results"]:
             raise ValueError("cannot be sent")
-        return await call(self, *arguments, **named)
+        return await send(self, call)
 
-    monkeypatch.setattr(AsyncClient, "complete_executions", picky)
+    monkeypatch.setattr(Reporter, "_refused_completions", picky)
     worker = Worker(database, **FAST)
 
     @worker.handler("echo")
