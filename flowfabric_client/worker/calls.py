@@ -3,14 +3,13 @@
 When little happens, nothing on the way to the database is in the processor's caches, and what counts is how
 much code the way has: of 1.5 ms that a claim took through pool, cursor and driver, a third was spent there.
 So the claim that follows a call goes out over the very connection that heard it, straight through libpq, as a
-prepared statement without parameters: they are the same each time. It goes out from where the call is read;
-the worker's loop wakes up while the database is at work on it.
+prepared statement without parameters: they are the same each time.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -30,7 +29,7 @@ class CallLine:
     """A connection that listens for new work of some lanes, and over which nothing but a claim is asked."""
 
     def __init__(
-        self, connection: psycopg.AsyncConnection[Any], lanes: Iterable[str], on_call: Callable[[], bool]
+        self, connection: psycopg.AsyncConnection[Any], lanes: Iterable[str], on_call: Callable[[], None]
     ) -> None:
         self._connection = connection
         self._pgconn = connection.pgconn
@@ -43,7 +42,6 @@ class CallLine:
         self._can_claim = False
         self._answer: asyncio.Future[PGresult | None] | None = None
         self._result: PGresult | None = None
-        self._make_row: Callable[[Sequence[Any]], Any] | None = None
 
     @classmethod
     @asynccontextmanager
@@ -53,9 +51,9 @@ class CallLine:
         name: str,
         lanes: Iterable[str],
         claim: Call[ClaimedExecution],
-        on_call: Callable[[], bool],
+        on_call: Callable[[], None],
     ) -> AsyncIterator[CallLine]:
-        """Listen, and be ready to make a claim with these arguments, at once if `on_call` says so."""
+        """Listen, and be ready to make a claim with these arguments."""
         connection = await psycopg.AsyncConnection.connect(
             dsn, autocommit=True, fallback_application_name=name
         )
@@ -67,7 +65,6 @@ class CallLine:
 
     async def _prepare(self, claim: Call[ClaimedExecution]) -> None:
         read_json(self._connection.adapters)
-        self._transformer = Transformer(self._connection)
         # Parameters in binary form are for those that change.
         text = psycopg.AsyncClientCursor(self._connection).mogrify(
             claim.sql.replace(")b::", ")s::"), claim.params
@@ -98,53 +95,34 @@ class CallLine:
             self._loop.remove_reader(socket)
             self._lose(psycopg.OperationalError("the worker no longer listens"))
 
-    @property
-    def is_claiming(self) -> bool:
-        """Whether a claim has been sent whose answer nobody has taken yet: `claim` does."""
-        return self._answer is not None
-
     async def claim(self) -> list[ClaimedExecution] | None:
         """Claim what the worker was called for; None if that must be asked for over another connection.
 
         Raises:
             OperationalError: the connection was lost, and with it, perhaps, an answer.
         """
-        answer = self._answer or self._send()
-        if answer is None:
-            return None
-        try:
-            result = await answer
-        except BaseException as error:
-            # Whatever the answer is, it would be taken for that of the next claim.
-            self._lose(error if isinstance(error, psycopg.Error) else psycopg.OperationalError("interrupted"))
-            raise
-        finally:
-            self._answer = None
-        if result is None or result.status != ExecStatus.TUPLES_OK:
-            # Nothing was done. Over a connection of the pool the refusal has its name, or is none.
-            self._can_claim = False
-            return None
-        if self._make_row is None:
-            self._transformer.set_pgresult(result)
-            self._make_row = row_maker(ClaimedExecution, result)
-        else:
-            # The columns of a prepared statement stay what they are.
-            self._transformer.set_pgresult(result, set_loaders=False)
-        return cast(list[ClaimedExecution], self._transformer.load_rows(0, result.ntuples, self._make_row))
-
-    def _send(self) -> asyncio.Future[PGresult | None] | None:
         if not self._can_claim or self._lost.done():
             return None
         self._answer, self._result = self._loop.create_future(), None
-        # Nobody may be there to be told that it was lost.
-        self._answer.add_done_callback(lambda answer: answer.cancelled() or answer.exception())
         try:
             self._pgconn.send_query_prepared(_STATEMENT, [])
             if self._pgconn.flush():
                 self._lose(psycopg.OperationalError("the connection does not take a few bytes"))
-        except psycopg.OperationalError as error:
-            self._lose(error)
-        return self._answer
+            result = await self._answer
+        except BaseException as error:
+            # Whatever the answer is, it would be taken for that of the next claim.
+            self._answer = None
+            self._lose(error if isinstance(error, psycopg.Error) else psycopg.OperationalError("interrupted"))
+            raise
+        self._answer = None
+        if result is None or result.status != ExecStatus.TUPLES_OK:
+            # Nothing was done. Over a connection of the pool the refusal has its name, or is none.
+            self._can_claim = False
+            return None
+        transformer = Transformer(self._connection)
+        transformer.set_pgresult(result)
+        make = row_maker(ClaimedExecution, result)
+        return cast(list[ClaimedExecution], transformer.load_rows(0, result.ntuples, make))
 
     def _read(self) -> None:
         try:
@@ -155,8 +133,8 @@ class CallLine:
             self._lose(error)
             return
         while (notification := self._pgconn.notifies()) is not None:
-            if notification.extra in self._lanes and self._on_call() and self._answer is None:
-                self._send()
+            if notification.extra in self._lanes:
+                self._on_call()
 
     def _read_answer(self, answer: asyncio.Future[PGresult | None]) -> None:
         # The rows may come before the commit; the end of the answer does not.

@@ -107,8 +107,6 @@ class Runtime:
         self._woken = asyncio.Event()
         # While this worker listens.
         self._call_line: CallLine | None = None
-        # While it waits, and whatever it is called for can be claimed at once.
-        self._stands_by = False
         self._slots_changed = asyncio.Event()
         self._registered_as_waiter_at = float("-inf")
         self._reclaimed_at = float("-inf")
@@ -221,14 +219,15 @@ class Runtime:
         backoff = Backoff()
         was_empty = False
         looks_while_waiting = 0
-        while not self._draining or self._is_answering:
+        while not self._draining:
             self._slots_changed.clear()
-            if self._free_slots() == 0 and not self._is_answering:
+            free = self._free_slots()
+            if free == 0:
                 await self._slots_changed.wait()
                 continue
             # Who is called while waiting was most likely called for one execution, and a claim of one is
             # quicker; the next look is for all slots.
-            is_called = self._is_answering or (looks_while_waiting > 0 and self._woken.is_set())
+            is_called = looks_while_waiting > 0 and self._woken.is_set()
             self._woken.clear()
             try:
                 # If it waits, this worker is told of what comes from here on.
@@ -262,30 +261,12 @@ class Runtime:
             if not is_waiter:
                 continue
             looks_while_waiting += 1
-            if looks_while_waiting == 2:
-                self._emit(events.Idle())
-            self._stands_by = True
-            await wait_for(
-                self._woken, THIRD_LOOK_S if looks_while_waiting == 1 else self._options.poll_interval_s
-            )
-            self._stands_by = False
-
-    def _be_called(self) -> bool:
-        """There is work; whether to claim it at once, because the loop waits for nothing else."""
-        answers_at_once = (
-            self._stands_by
-            and not self._woken.is_set()
-            and self._server_is_known
-            and not self._claim_answer_was_lost
-            and self._free_slots() > 0
-        )
-        self._woken.set()
-        return answers_at_once
-
-    @property
-    def _is_answering(self) -> bool:
-        """Whether a claim is under way that was sent when this worker was called."""
-        return self._call_line is not None and self._call_line.is_claiming
+            if looks_while_waiting == 1:
+                await wait_for(self._woken, THIRD_LOOK_S)
+            else:
+                if looks_while_waiting == 2:
+                    self._emit(events.Idle())
+                await wait_for(self._woken, self._options.poll_interval_s)
 
     def _free_slots(self) -> int:
         if self._paused is not False:
@@ -626,7 +607,7 @@ class Runtime:
         options = self._options
         claim = _calls.claim_next(**self._claim_arguments(1))
         async with CallLine.open(
-            options.listen_dsn, options.instance_id, options.lanes, claim, self._be_called
+            options.listen_dsn, options.instance_id, options.lanes, claim, self._woken.set
         ) as line:
             self._call_line = line
             try:
@@ -634,8 +615,6 @@ class Runtime:
                 self._woken.set()
                 await line.hear()
             finally:
-                if line.is_claiming:
-                    self._claim_answer_was_lost = True
                 self._call_line = None
         return 0
 

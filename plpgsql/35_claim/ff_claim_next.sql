@@ -15,9 +15,10 @@
 -- Work of one lane for a worker without capabilities is what most calls ask for. If the lane is in order (nothing to
 -- promote, no floor to check) and enough first attempts wait at the head of its queue, they take a quick way: for one
 -- execution plain statements and scalars, for several a plain scan of the head and one statement that claims it, 0.7
--- times as long as the general way. It ends where anything is out of the ordinary, and then the other way begins from
--- the start; a row that was locked by then stays locked for it. A test holds the rows of both, and of the moves in
--- 20_lease, equal.
+-- times as long as the general way. If nothing waits, and somebody looked below the floors so recently that the general
+-- way would not either, that is the answer. The quick way ends where anything is out of the ordinary, and then the
+-- other one begins from the start; a row that was locked by then stays locked for it. A test holds the rows of both,
+-- and of the moves in 20_lease, equal.
 --
 -- The planner settings: 15_batch/_moves.sql.
 create or replace function flowfabric.ff_claim_next(
@@ -47,6 +48,7 @@ declare
     v_now_ms bigint;
     v_is_ordinary boolean;
     v_has_floor boolean;
+    v_floors_are_fresh boolean;
     v_priority integer;
     v_from_ms bigint;
     v_emits_lease_event boolean;
@@ -93,7 +95,7 @@ begin
         -- queue has more than one floor if it has more than one priority.
         select
             l.lane_state in ('active', 'draining')
-            and coalesce(f.oldest_check_ms, v_now_ms) > v_now_ms - nullif(c.claim_floor_recheck_ms, 0)
+            and f.oldest_check_ms > v_now_ms - nullif(c.claim_floor_recheck_ms, 0)
             and not exists (
                 select from flowfabric.ff_exec_core as e
                 where e.eligibility_state = 'not_eligible_until_time' and e.lane_id = l.lane_id
@@ -102,15 +104,17 @@ begin
                 select from flowfabric.ff_exec_core as e
                 where e.eligibility_state = 'eligible_now' and e.lane_id = l.lane_id and e.capability_set_id = 1
                     and e.priority > f.priority),
-            f.priority, f.floor_ms, c.lease_events, c.event_waiters_until_ms > v_now_ms, c.event_epoch
+            f.oldest_check_ms > v_now_ms - c.claim_floor_recheck_ms / 10, f.priority, f.floor_ms, c.lease_events,
+            c.event_waiters_until_ms > v_now_ms, c.event_epoch
         into
-            v_is_ordinary, v_has_floor, v_priority, v_from_ms, v_emits_lease_event, v_may_be_awaited, v_event_epoch
+            v_is_ordinary, v_has_floor, v_floors_are_fresh, v_priority, v_from_ms, v_emits_lease_event,
+            v_may_be_awaited, v_event_epoch
         from flowfabric.ff_lane_registry as l
         cross join flowfabric.ff_partition_config as c
         cross join (
             select
-                count(*) as floor_count, min(x.checked_at_ms) as oldest_check_ms, max(x.priority) as priority,
-                max(x.floor_ms) as floor_ms
+                count(*) as floor_count, coalesce(min(x.checked_at_ms), v_now_ms) as oldest_check_ms,
+                max(x.priority) as priority, max(x.floor_ms) as floor_ms
             from flowfabric.ff_lane_floor as x
             where x.lane_id = v_lane_id and x.capability_set_id = 1
         ) as f
@@ -132,7 +136,12 @@ begin
 
         if p_max > 1 then
             v_head_row_ids := flowfabric._ff_lock_plain_head(v_lane_id, v_priority, v_from_ms, p_max);
-            exit quick_way when v_head_row_ids is null;
+            if cardinality(v_head_row_ids) = 0 and v_floors_are_fresh
+                and not flowfabric._ff_has_work_below(v_lane_id, v_priority)
+            then
+                return;
+            end if;
+            exit quick_way when cardinality(v_head_row_ids) > 0 is not true;
             -- What it leaves out is what every first attempt has in common. The columns are those of
             -- _ff_issue_lease that can differ: an eligible row has no delay, block or mark of a lost lease.
             return query
@@ -222,6 +231,9 @@ begin
         order by e.created_at_ms, e.execution_id
         limit 1
         for no key update skip locked;
+        if not found and v_floors_are_fresh and not flowfabric._ff_has_work_below(v_lane_id, v_priority) then
+            return;
+        end if;
         exit quick_way when v_is_plain is not true;
 
         v_lease_id := gen_random_uuid();
@@ -315,7 +327,7 @@ grant execute on function flowfabric.ff_claim_next(
 to flowfabric_worker;
 
 -- Where the quick way for several begins. NULL where anything but a first attempt without quota and budget is among
--- them, or where fewer wait than are wanted, so that more may wait elsewhere in the queue.
+-- them, or where fewer wait than are wanted, so that more may wait elsewhere in the queue; empty where none waits.
 create or replace function flowfabric._ff_lock_plain_head(
     p_lane_id text,
     p_priority integer,
@@ -329,7 +341,7 @@ declare
     v_row_ids tid[];
     v_are_plain boolean;
 begin
-    select array_agg(h.row_id), count(*) = p_limit and bool_and(h.is_plain)
+    select coalesce(array_agg(h.row_id), '{}'), count(*) in (0, p_limit) and coalesce(bool_and(h.is_plain), true)
     into v_row_ids, v_are_plain
     from (
         select
@@ -347,6 +359,21 @@ end;
 $$;
 comment on function flowfabric._ff_lock_plain_head(text, integer, bigint, integer) is
 'Internal: locks the first executions of a queue segment that nobody else holds; NULL leaves it to the general way.';
+
+-- Nothing above a priority and nothing of it: is there something below? Without a priority there is nothing at all.
+create or replace function flowfabric._ff_has_work_below(p_lane_id text, p_priority integer)
+returns boolean
+language plpgsql stable
+as $$
+begin
+    return exists (
+        select from flowfabric.ff_exec_core as e
+        where e.eligibility_state = 'eligible_now' and e.lane_id = p_lane_id and e.capability_set_id = 1
+            and e.priority < p_priority);
+end;
+$$;
+comment on function flowfabric._ff_has_work_below(text, integer) is
+'Internal: whether anything of a lower priority waits in a lane for a worker without capabilities.';
 
 -- Body F and Body R for all rows that were taken, in their order (spec 40, section 1.10): one statement writes the
 -- executions, the new attempts and the events and reads the answer. What only some rows need is read before it, into

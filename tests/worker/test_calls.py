@@ -150,18 +150,3 @@ def test_a_line_that_breaks_while_an_answer_is_awaited_loses_nothing(
     assert trouble.activity in {"claiming", "listening"}
     assert describe(client, execution_id).total_attempt_count == 1
     assert describe(client, second).public_state == "completed"
-
-
-def test_what_was_claimed_for_a_worker_that_drains_is_handed_back(
-    database: str, client: Client, db: Connection, connect: Connect, claims: Claims
-) -> None:
-    with waiting(client, database, claims) as run:
-        with connect(autocommit=False) as holder:
-            holder.execute("lock table flowfabric.ff_lane_floor")
-            execution_id = create(client, "length", b"four")
-            wait_until(lambda: blocked_line(db) is not None, "the worker claimed")
-            run.worker.stop()
-            run.wait_for(events.DrainStarted)
-        run.wait_for(events.HandedBack)
-    assert claims.over_the_line == [[execution_id]]
-    assert describe(client, execution_id).public_state in {"waiting", "delayed"}

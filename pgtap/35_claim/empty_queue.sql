@@ -1,0 +1,65 @@
+-- An empty queue: the quick answer that nothing waits, and all that must not be taken for nothing.
+begin;
+\ir ../helpers.sql
+select plan(13);
+
+create function ff_tap.claimed(p_max integer)
+returns text[]
+language sql volatile
+as $$
+    select coalesce(array_agg(c.execution_kind), '{}')
+    from flowfabric.ff_claim_next('{default}', 'pool', 'pool-1', p_max => p_max) as c
+$$;
+create function ff_tap.create(p_kind text, p_priority integer default 0, p_created_at_ms bigint default null)
+returns void
+language plpgsql volatile
+as $$
+declare
+    v_now_ms constant bigint := flowfabric.ff_now_ms();
+begin
+    perform ff_tap.freeze_time(coalesce(p_created_at_ms, v_now_ms));
+    perform flowfabric.ff_create_execution(p_kind, p_priority => p_priority);
+    perform ff_tap.freeze_time(v_now_ms);
+end;
+$$;
+create function ff_tap.floor_of(p_priority integer)
+returns text
+language sql stable
+as $$
+    select format('%s checked %s', f.floor_ms, f.checked_at_ms)
+    from flowfabric.ff_lane_floor as f where f.priority = p_priority
+$$;
+
+select ff_tap.freeze_time(100000);
+select is(ff_tap.claimed(16), '{}', 'a lane that nobody knows has nothing');
+select ff_tap.create('first', 5);
+select is(ff_tap.claimed(1), '{first}', 'the first claim makes a floor');
+select is(ff_tap.claimed(16), '{}', 'after it nothing waits');
+select ff_tap.freeze_time(102000);
+select is(ff_tap.claimed(1), '{}', 'for nobody');
+select is(ff_tap.floor_of(5), '101000 checked 102000', 'who looks after a while moves the floor');
+
+select ff_tap.create('lower', 4);
+select is(ff_tap.claimed(16), '{lower}', 'what has a lower priority is not nothing');
+select ff_tap.create('higher', 6);
+select is(ff_tap.claimed(16), '{higher}', 'nor what has a higher one');
+select ff_tap.create('lowest');
+select is(ff_tap.claimed(1), '{lowest}', 'whoever asks for it');
+
+select ff_tap.create('late', 5, 50000);
+select ff_tap.freeze_time(102099);
+select is(ff_tap.claimed(16), '{}', 'what commits below the floor is out of sight');
+select ff_tap.freeze_time(102100);
+select is(ff_tap.claimed(16), '{late}', 'until a tenth of the time between two looks there has passed');
+
+select ff_tap.freeze_time(102150);
+select flowfabric.ff_create_execution('due', p_delay_until_ms => 102160);
+select is(ff_tap.claimed(16), '{}', 'what is delayed does not wait yet');
+select ff_tap.freeze_time(102160);
+select is(ff_tap.claimed(16), '{due}', 'and is promoted at its time');
+select flowfabric.ff_set_lane_state('default', 'paused');
+select ff_tap.create('paused');
+select is(ff_tap.claimed(16), '{}', 'a lane that does not serve has nothing');
+
+select * from finish();
+rollback;
