@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import click
@@ -120,7 +121,9 @@ def _watch(client: Client, execution_id: str, timeout_ms: int | None) -> Iterato
     """What is new about an execution, until it has ended and its output is read; or a TimeoutError."""
     give_up_at = float("inf") if timeout_ms is None else time.monotonic() + timeout_ms / 1000
     news: queue.SimpleQueue[Frame | errors.FlowFabricError] = queue.SimpleQueue()
-    with client.tail_stream(execution_id, attempt_index=0) as frames:
+    is_over = threading.Event()
+    with client.tail_stream(execution_id, attempt_index=0) as frames, ExitStack() as leaving:
+        leaving.callback(is_over.set)
 
         def read_frames() -> None:
             try:
@@ -128,6 +131,10 @@ def _watch(client: Client, execution_id: str, timeout_ms: int | None) -> Iterato
                     news.put(frame)
             except errors.FlowFabricError as error:
                 news.put(error)
+            except RuntimeError:
+                # The client is closed when nobody watches any more.
+                if not is_over.is_set():
+                    raise
 
         reader = threading.Thread(target=read_frames, daemon=True)
         reader.start()
