@@ -61,15 +61,24 @@ as $$
 declare
     v_lease_events boolean := flowfabric._ff_setting_value('lease_events') <> 0;
     v_recheck_ms bigint := flowfabric._ff_setting_value('claim_floor_recheck_ms');
+    v_waiter flowfabric.ff_waiter;
 begin
     update flowfabric.ff_partition_config as c
     set lease_events = v_lease_events, claim_floor_recheck_ms = v_recheck_ms
     where (c.lease_events, c.claim_floor_recheck_ms) is distinct from (v_lease_events, v_recheck_ms);
-    perform from flowfabric.ff_waiter as w order by w.channel, w.key, w.waiter_id for update;
-    update flowfabric.ff_waiter as w
-    set at_once = not w.at_once
-    from flowfabric._ff_channels() as c
-    where c.channel = w.channel and w.at_once <> (flowfabric._ff_setting_value(c.setting) = 1);
+    -- Ascending, as those who wait lock their own.
+    for v_waiter in
+        select w.*
+        from flowfabric.ff_waiter as w
+        inner join flowfabric._ff_channels() as c on c.channel = w.channel
+        where w.at_once <> (flowfabric._ff_setting_value(c.setting) = 1)
+        order by w.channel, w.key, w.waiter_id
+        for update of w
+    loop
+        update flowfabric.ff_waiter as w
+        set at_once = not v_waiter.at_once
+        where w.channel = v_waiter.channel and w.key = v_waiter.key and w.waiter_id = v_waiter.waiter_id;
+    end loop;
 end;
 $$;
 comment on function flowfabric._ff_copy_settings() is

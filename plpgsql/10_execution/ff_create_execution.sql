@@ -85,7 +85,7 @@ begin
                 v_key.partition_key, v_key.execution_id, nullif(p_payload, ''::bytea), nullif(p_payload_encoding, ''),
                 '{}', nullif(p_creator_identity, ''));
         end if;
-        -- _ff_wake, which would take half as long again as the notification: here somebody waits for the answer.
+        -- _ff_wake in one statement: somebody waits for what comes after this.
         if v_may_be_awaited then
             perform pg_notify('ff_eligible', v_lane_id)
             where exists (

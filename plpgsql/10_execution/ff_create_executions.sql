@@ -161,11 +161,10 @@ declare
         when p_lane_ids[1] = all (p_lane_ids) then p_lane_ids[1:1]
         else array(select distinct u.lane_id from unnest(p_lane_ids) as u (lane_id)) end;
     v_partition_keys smallint[] := array(
-        select (l.lane_crc % c.num_flow_partitions)::smallint
+        select l.home_partition
         from unnest(v_lane_ids) with ordinality as u (lane_id, lane_number)
-        cross join flowfabric.ff_partition_config as c
         join flowfabric.ff_lane_registry as l on l.lane_id = u.lane_id
-        where l.lane_state not in ('draining', 'disabled')
+        where l.lane_state not in ('draining', 'disabled') and l.home_partition is not null
         order by u.lane_number);
     -- Ascending: items that are equally old are claimed by their ids, so in the order in which they were given.
     v_execution_ids uuid[] := array(

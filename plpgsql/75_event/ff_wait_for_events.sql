@@ -1,8 +1,9 @@
 -- ff_wait_for_events: say that one wants to be woken when something happens on event streams or on an output stream.
 --
 -- Fence:  none.
--- Locks:  the ff_waiter rows of the caller, in the order of channel and key.
--- Writes: ff_waiter.
+-- Locks:  the ff_waiter rows of the caller, in the order of channel and key; now and then ff_partition_config, SKIP
+--         LOCKED.
+-- Writes: ff_waiter; once in ten minutes how long lease and completion events may be waited for.
 -- Raises: invalid_input.
 -- Retry:  safe; a repeat refreshes.
 --
