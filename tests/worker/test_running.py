@@ -106,7 +106,7 @@ def test_outcomes_that_arrive_during_a_report_go_out_together(
         blocker = connect(autocommit=False)
         hold_reports(blocker)
         create(client, "first")
-        wait_until(lambda: lock_waiter(db, "ff_complete_executions"), "the first report was under way")
+        wait_until(lambda: lock_waiter(db, "ff_complete_execution("), "the first report was under way")
         gate.open.set()
         wait_until(lambda: not gate.running, "the other handlers had ended")
         blocker.rollback()
@@ -202,7 +202,7 @@ def test_a_slot_is_free_when_its_handler_has_ended_but_outcomes_do_not_pile_up(
     blocker = connect(autocommit=False)
     hold_reports(blocker)
     with running(worker) as run:
-        wait_until(lambda: lock_waiter(db, "ff_complete_executions"), "the first report was under way")
+        wait_until(lambda: lock_waiter(db, "ff_complete_execution("), "the first report was under way")
         run.wait_for(events.Started, 2)
         # Renewals go on, every 200 ms at the earliest: time enough for a third claim.
         renewals = len(run.all(events.LeasesRenewed))
@@ -643,20 +643,34 @@ def client_database(client: Client) -> str:
         return str(tx.connection.info.dbname)
 
 
+@pytest.mark.parametrize(
+    ("count", "owner", "call"),
+    [(1, AsyncClient, "complete_execution"), (2, Reporter, "_refused_completions")],
+    ids=["alone", "in a batch"],
+)
 def test_a_completion_whose_answer_was_lost_is_recognised(
-    database: str, client: Client, monkeypatch: pytest.MonkeyPatch
+    database: str, client: Client, monkeypatch: pytest.MonkeyPatch, count: int, owner: type, call: str
 ) -> None:
-    lose_an_answer(monkeypatch, Reporter, "_refused_completions")
+    lose_an_answer(monkeypatch, owner, call)
     worker = Worker(database, **FAST)
-    gate = Gate()
-    gate.open.set()
-    worker.handler("gate")(gate)
-    execution_id = create(client, "gate")
+    all_have_started = asyncio.Event()
+    started: list[str] = []
+
+    @worker.handler("together")
+    async def end_together(ctx: Context) -> None:
+        started.append(ctx.execution_id)
+        if len(started) == count:
+            all_have_started.set()
+        await all_have_started.wait()
+
+    execution_ids = [create(client, "together") for _ in range(count)]
     with running(worker) as run:
-        run.wait_for(events.Completed)
+        run.wait_for(events.Completed, count)
         assert [event.activity for event in run.all(events.Trouble)] == ["reporting"]
         assert run.all(events.LeaseWasLost) == []
-    assert describe(client, execution_id).total_attempt_count == 1
+    assert [describe(client, execution_id).total_attempt_count for execution_id in execution_ids] == [
+        1
+    ] * count
 
 
 def test_a_failure_whose_answer_was_lost_is_recognised(
@@ -697,14 +711,20 @@ def test_a_claim_whose_answer_was_lost_is_handed_back_and_done(
 def test_a_result_that_the_database_refuses_fails_for_good_and_spoils_no_other(
     database: str, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    send = Reporter._refused_completions
+    send_many, send_one = Reporter._refused_completions, AsyncClient.complete_execution
 
     async def picky(self: Reporter, call: Call[Any]) -> Any:
         if b"poison" in call.params["results"]:
             raise ValueError("cannot be sent")
-        return await send(self, call)
+        return await send_many(self, call)
+
+    async def picky_alone(self: AsyncClient, **arguments: Any) -> Any:
+        if arguments["result"] == b"poison":
+            raise ValueError("cannot be sent")
+        return await send_one(self, **arguments)
 
     monkeypatch.setattr(Reporter, "_refused_completions", picky)
+    monkeypatch.setattr(AsyncClient, "complete_execution", picky_alone)
     worker = Worker(database, **FAST)
 
     @worker.handler("echo")
