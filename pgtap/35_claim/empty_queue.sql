@@ -1,16 +1,18 @@
 -- An empty queue: the quick answer that nothing waits, and all that must not be taken for nothing.
 begin;
 \ir ../helpers.sql
-select plan(13);
+select plan(18);
 
-create function ff_tap.claimed(p_max integer)
+create function ff_tap.claimed(p_max integer, p_capabilities text[] default '{}')
 returns text[]
 language sql volatile
 as $$
     select coalesce(array_agg(c.execution_kind), '{}')
-    from flowfabric.ff_claim_next('{default}', 'pool', 'pool-1', p_max => p_max) as c
+    from flowfabric.ff_claim_next('{default}', 'pool', 'pool-1', p_capabilities, p_max) as c
 $$;
-create function ff_tap.create(p_kind text, p_priority integer default 0, p_created_at_ms bigint default null)
+create function ff_tap.create(
+    p_kind text, p_priority integer default 0, p_created_at_ms bigint default null, p_tokens text[] default '{}'
+)
 returns void
 language plpgsql volatile
 as $$
@@ -18,7 +20,10 @@ declare
     v_now_ms constant bigint := flowfabric.ff_now_ms();
 begin
     perform ff_tap.freeze_time(coalesce(p_created_at_ms, v_now_ms));
-    perform flowfabric.ff_create_execution(p_kind, p_priority => p_priority);
+    perform flowfabric.ff_create_execution(
+        p_kind, p_priority => p_priority,
+        p_policy => jsonb_build_object(
+            'routing_requirements', jsonb_build_object('required_capabilities', p_tokens)));
     perform ff_tap.freeze_time(v_now_ms);
 end;
 $$;
@@ -60,6 +65,17 @@ select is(ff_tap.claimed(16), '{due}', 'and is promoted at its time');
 select flowfabric.ff_set_lane_state('default', 'paused');
 select ff_tap.create('paused');
 select is(ff_tap.claimed(16), '{}', 'a lane that does not serve has nothing');
+
+-- Who has capabilities asks several queues.
+select flowfabric.ff_set_lane_state('default', 'active');
+select is(ff_tap.claimed(1, '{gpu}'), '{paused}', 'what needs no capability waits for those who have some, too');
+select is(ff_tap.claimed(1, '{gpu}'), '{}', 'after it nothing waits for them');
+select ff_tap.create('gpu', p_tokens => '{gpu}');
+select is(ff_tap.claimed(1, '{ssd}'), '{}', 'what they cannot do is nothing');
+select is(ff_tap.claimed(1, '{gpu}'), '{gpu}', 'what they can do is not');
+select ff_tap.create('late gpu', p_created_at_ms => 50000, p_tokens => '{gpu}');
+select ff_tap.freeze_time(103500);
+select is(ff_tap.claimed(1, '{gpu}'), '{late gpu}', 'below the floor of another queue they look after a while as well');
 
 select * from finish();
 rollback;

@@ -1,7 +1,7 @@
 -- One effect, several ways: the quick claim, the set-based claim and the moves of the lease folder write the same rows.
 begin;
 \ir ../helpers.sql
-select plan(21);
+select plan(24);
 
 create function ff_tap.id(p_number integer)
 returns text
@@ -182,6 +182,51 @@ select is(
      where e.lane_id = 'several'),
     6::bigint, 'every lease and every attempt has an id of its own');
 rollback to several;
+rollback to waiting;
+
+-- First attempts of several queues, one by one for a worker that serves all but one of them.
+create function ff_tap.routed_answers(p_max integer)
+returns setof jsonb
+language sql volatile
+as $$
+    select to_jsonb(c) - array['lease_id', 'attempt_id']
+    from flowfabric.ff_claim_next(
+        '{routed}', 'pool', 'pool-1', '{torch,gpu}', p_max => p_max, p_lease_ttl_ms => 3000) as c
+$$;
+create function ff_tap.route(p_number integer, p_tokens text, p_priority integer)
+returns void
+language sql volatile
+as $$
+    select ff_tap.freeze_time(12000 + p_number);
+    select ff_tap.execution(
+        ff_tap.id(p_number),
+        jsonb_build_object('routing_requirements', jsonb_build_object('required_capabilities', p_tokens::text[])),
+        p_lane_id => 'routed', p_priority => p_priority);
+$$;
+select ff_tap.route(30, '{gpu}', 0);
+select ff_tap.route(31, '{}', 0);
+select ff_tap.route(32, '{gpu}', 0);
+select ff_tap.route(33, '{ssd}', 9);
+select ff_tap.route(34, '{gpu,torch}', 1);
+select ff_tap.route(35, '{}', 0);
+select ff_tap.route(36, '{gpu,torch}', 0);
+select ff_tap.route(37, '{}', 1);
+select ff_tap.route(38, '{gpu}', 1);
+select ff_tap.freeze_time(12100);
+savepoint routed;
+select array_agg(a)::text as answers from ff_tap.routed_answers(8) as a \gset
+select ff_tap.rows_of('routed', true)::text as stored \gset
+rollback to routed;
+delete from flowfabric.ff_claim_grant;
+drop function flowfabric._ff_take_next(text[], text, text[], integer, text, text, boolean, boolean, smallint);
+select is(
+    array(select a from generate_series(1, 8) as n cross join lateral ff_tap.routed_answers(sign(n)::integer) as a),
+    :'answers'::jsonb[], 'the quick way of a worker with capabilities answers as the general way does');
+select is(
+    array(select right(a ->> 'execution_id', 2) from unnest(:'answers'::jsonb[]) as a), '{34,37,38,30,31,32,35,36}',
+    'by priority and age, whatever set each of them needs');
+select is(ff_tap.rows_of('routed', true), :'stored'::jsonb, 'and writes what the general way writes');
+rollback to routed;
 rollback to waiting;
 
 -- Promotion

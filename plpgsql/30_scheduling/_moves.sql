@@ -71,6 +71,23 @@ $$;
 comment on function flowfabric._ff_normalize_capabilities(text[], text, text) is
 'Internal: capabilities sorted by bytes and without duplicates; raises invalid_capabilities with side and reason.';
 
+-- The same rules in one look, for claims; a bound is not looked at as closely where tokens are given twice.
+create or replace function flowfabric._ff_are_capabilities(p_tokens text[])
+returns boolean
+language plpgsql immutable
+as $$
+declare
+    v_list text := array_to_string(p_tokens, ',');
+begin
+    return (
+        cardinality(p_tokens) <= 256 and octet_length(v_list) <= 4096 and '' <> all (p_tokens)
+        and not flowfabric._ff_has_space_or_control(v_list)
+        and cardinality(string_to_array(v_list, ',')) = cardinality(p_tokens)) is true;
+end;
+$$;
+comment on function flowfabric._ff_are_capabilities(text[]) is
+'Internal: whether all of these are good names of capabilities, and few enough.';
+
 create or replace function flowfabric._ff_intern_capabilities(p_tokens text[], p_now_ms bigint)
 returns integer
 language plpgsql volatile

@@ -12,13 +12,13 @@
 -- Run it in READ COMMITTED and in a transaction of its own: quota policies are held until its commit. How work is found
 -- and admitted is told in _moves.sql. An empty answer means: nothing admissible that nobody else holds right now.
 --
--- Work of one lane for a worker without capabilities is what most calls ask for. If the lane is in order (nothing to
--- promote, no floor to check) and enough first attempts wait at the head of its queue, they take a quick way: for one
--- execution plain statements and scalars, for several a plain scan of the head and one statement that claims it, 0.7
--- times as long as the general way. If nothing waits, and somebody looked below the floors so recently that the general
--- way would not either, that is the answer. The quick way ends where anything is out of the ordinary, and then the
--- other one begins from the start; a row that was locked by then stays locked for it. A test holds the rows of both,
--- and of the moves in 20_lease, equal.
+-- Work of one lane is what most calls ask for. If the lane is in order (nothing to promote, no floor to check) and
+-- enough first attempts wait at the head of its queue, they take a quick way: for one execution plain statements and
+-- scalars, for several a plain scan of the head and one statement that claims it, 0.6 times as long as the general way.
+-- A worker with capabilities serves several queues, and takes that way for one execution: the best of their heads. If
+-- nothing waits, and somebody looked below the floors so recently that the general way would not either, that is the
+-- answer. The quick way ends where anything is out of the ordinary, and then the other one begins from the start; a row
+-- that was locked by then stays locked for it. A test holds the rows of both, and of the moves in 20_lease, equal.
 --
 -- The planner settings: 15_batch/_moves.sql.
 create or replace function flowfabric.ff_claim_next(
@@ -46,11 +46,14 @@ declare
     c_fn constant text := 'ff_claim_next';
     v_lane_id text := p_lanes[1];
     v_now_ms bigint;
+    v_set_id integer;
+    v_tokens text[];
     v_is_ordinary boolean;
     v_has_floor boolean;
     v_floors_are_fresh boolean;
     v_priority integer;
     v_from_ms bigint;
+    v_until_ms bigint;
     v_emits_lease_event boolean;
     v_may_be_awaited boolean;
     v_event_epoch smallint;
@@ -86,52 +89,64 @@ begin
             cardinality(p_lanes) = 1 and octet_length(p_worker_id) between 1 and 256
             and octet_length(p_worker_instance_id) between 1 and 256
             and not flowfabric._ff_has_space_or_control(p_worker_id || p_worker_instance_id)
-            and p_max between 1 and 100 and p_lease_ttl_ms between 1 and 86400000 and cardinality(p_capabilities) = 0
+            and p_max between 1 and 100 and p_lease_ttl_ms between 1 and 86400000
+            and (cardinality(p_capabilities) = 0 or p_max = 1 and flowfabric._ff_are_capabilities(p_capabilities))
             and p_lane_order in ('fair', 'strict', 'global') and num_nonnulls(p_namespace, p_partition_key) = 0
             and p_include_resumed and p_promote_due and p_with_payload is not null) is not true;
         v_now_ms := flowfabric.ff_now_ms();
-        -- Preparing a statement takes longer than running it, 10 us for each table that it reads. So the head of the
-        -- queue is found without _ff_queue_regions where there is one floor and nothing above it, the usual case: a
-        -- queue has more than one floor if it has more than one priority.
-        select
-            l.lane_state in ('active', 'draining')
-            and f.oldest_check_ms > v_now_ms - nullif(c.claim_floor_recheck_ms, 0)
-            and not exists (
-                select from flowfabric.ff_exec_core as e
-                where e.eligibility_state = 'not_eligible_until_time' and e.lane_id = l.lane_id
-                    and e.delay_until_ms <= v_now_ms),
-            f.floor_count = 1 and not exists (
-                select from flowfabric.ff_exec_core as e
-                where e.eligibility_state = 'eligible_now' and e.lane_id = l.lane_id and e.capability_set_id = 1
-                    and e.priority > f.priority),
-            f.oldest_check_ms > v_now_ms - c.claim_floor_recheck_ms / 10, f.priority, f.floor_ms, c.lease_events,
-            c.event_waiters_until_ms > v_now_ms, c.event_epoch
-        into
-            v_is_ordinary, v_has_floor, v_floors_are_fresh, v_priority, v_from_ms, v_emits_lease_event,
-            v_may_be_awaited, v_event_epoch
-        from flowfabric.ff_lane_registry as l
-        cross join flowfabric.ff_partition_config as c
-        cross join (
+        if cardinality(p_capabilities) = 0 then
+            -- Preparing a statement takes longer than running it, 10 us for each table that it reads. So the head of
+            -- the queue is found without _ff_queue_regions where there is one floor and nothing above it, the usual
+            -- case: a queue has more than one floor if it has more than one priority.
             select
-                count(*) as floor_count, coalesce(min(x.checked_at_ms), v_now_ms) as oldest_check_ms,
-                max(x.priority) as priority, max(x.floor_ms) as floor_ms
-            from flowfabric.ff_lane_floor as x
-            where x.lane_id = v_lane_id and x.capability_set_id = 1
-        ) as f
-        where l.lane_id = v_lane_id;
-        exit quick_way when v_is_ordinary is not true;
-        if v_has_floor is not true then
-            select h.priority, r.from_ms, r.has_floor into v_priority, v_from_ms, v_has_floor
-            from flowfabric._ff_queue_regions(v_lane_id, 1, true) as r
-            cross join lateral (
-                select e.priority
-                from flowfabric.ff_exec_core as e
-                where e.eligibility_state = 'eligible_now' and e.lane_id = v_lane_id and e.capability_set_id = 1
-                    and e.priority <= r.highest and e.priority >= r.lowest and e.created_at_ms >= r.from_ms
-                order by e.priority desc, e.created_at_ms, e.execution_id
-                limit 1
-            ) as h
-            limit 1;
+                l.lane_state in ('active', 'draining')
+                and f.oldest_check_ms > v_now_ms - nullif(c.claim_floor_recheck_ms, 0)
+                and not exists (
+                    select from flowfabric.ff_exec_core as e
+                    where e.eligibility_state = 'not_eligible_until_time' and e.lane_id = l.lane_id
+                        and e.delay_until_ms <= v_now_ms),
+                f.floor_count = 1 and not exists (
+                    select from flowfabric.ff_exec_core as e
+                    where e.eligibility_state = 'eligible_now' and e.lane_id = l.lane_id and e.capability_set_id = 1
+                        and e.priority > f.priority),
+                f.oldest_check_ms > v_now_ms - c.claim_floor_recheck_ms / 10, f.priority, f.floor_ms, c.lease_events,
+                c.event_waiters_until_ms > v_now_ms, c.event_epoch, 1, 9223372036854775807
+            into
+                v_is_ordinary, v_has_floor, v_floors_are_fresh, v_priority, v_from_ms, v_emits_lease_event,
+                v_may_be_awaited, v_event_epoch, v_set_id, v_until_ms
+            from flowfabric.ff_lane_registry as l
+            cross join flowfabric.ff_partition_config as c
+            cross join (
+                select
+                    count(*) as floor_count, coalesce(min(x.checked_at_ms), v_now_ms) as oldest_check_ms,
+                    max(x.priority) as priority, max(x.floor_ms) as floor_ms
+                from flowfabric.ff_lane_floor as x
+                where x.lane_id = v_lane_id and x.capability_set_id = 1
+            ) as f
+            where l.lane_id = v_lane_id;
+            exit quick_way when v_is_ordinary is not true;
+            if v_has_floor is not true then
+                select h.priority, r.from_ms, r.has_floor into v_priority, v_from_ms, v_has_floor
+                from flowfabric._ff_queue_regions(v_lane_id, 1, true) as r
+                cross join lateral (
+                    select e.priority
+                    from flowfabric.ff_exec_core as e
+                    where e.eligibility_state = 'eligible_now' and e.lane_id = v_lane_id and e.capability_set_id = 1
+                        and e.priority <= r.highest and e.priority >= r.lowest and e.created_at_ms >= r.from_ms
+                    order by e.priority desc, e.created_at_ms, e.execution_id
+                    limit 1
+                ) as h
+                limit 1;
+            end if;
+        else
+            select
+                h.is_ordinary, h.floors_are_fresh, h.emits_lease_events, h.may_be_awaited, h.event_epoch,
+                h.capability_set_id, h.tokens, h.priority, h.from_ms, h.until_ms, h.has_floor
+            into
+                v_is_ordinary, v_floors_are_fresh, v_emits_lease_event, v_may_be_awaited, v_event_epoch, v_set_id,
+                v_tokens, v_priority, v_from_ms, v_until_ms, v_has_floor
+            from flowfabric._ff_find_best_head(v_lane_id, p_capabilities, v_now_ms) as h;
+            exit quick_way when v_is_ordinary is not true;
         end if;
 
         if p_max > 1 then
@@ -226,12 +241,14 @@ begin
             v_row_id, v_partition_key, v_execution_id, v_attempt_index, v_lease_epoch, v_namespace, v_kind, v_flow_id,
             v_instance_tag, v_created_at_ms, v_started_at_ms, v_deadline_at_ms, v_timeout_at_ms, v_payload, v_is_plain
         from flowfabric.ff_exec_core as e
-        where e.eligibility_state = 'eligible_now' and e.lane_id = v_lane_id and e.capability_set_id = 1
-            and e.priority = v_priority and e.created_at_ms >= v_from_ms
+        where e.eligibility_state = 'eligible_now' and e.lane_id = v_lane_id and e.capability_set_id = v_set_id
+            and e.priority = v_priority and e.created_at_ms >= v_from_ms and e.created_at_ms <= v_until_ms
         order by e.created_at_ms, e.execution_id
         limit 1
         for no key update skip locked;
-        if not found and v_floors_are_fresh and not flowfabric._ff_has_work_below(v_lane_id, v_priority) then
+        if not found and v_floors_are_fresh and (v_priority is null or cardinality(p_capabilities) = 0)
+            and not flowfabric._ff_has_work_below(v_lane_id, v_priority)
+        then
             return;
         end if;
         exit quick_way when v_is_plain is not true;
@@ -280,7 +297,7 @@ begin
                 where p.partition_key = v_partition_key and p.execution_id = v_execution_id;
             end if;
             if not v_has_floor then
-                perform flowfabric._ff_create_floor(v_lane_id, 1, v_priority, v_now_ms);
+                perform flowfabric._ff_create_floor(v_lane_id, v_set_id, v_priority, v_now_ms);
             end if;
             if v_may_be_awaited then
                 perform flowfabric._ff_wake('ff_lease_event', '*');
@@ -290,7 +307,7 @@ begin
                 v_priority, v_lease_id, v_lease_epoch, v_now_ms + p_lease_ttl_ms, v_now_ms + p_lease_ttl_ms * 2 / 3,
                 v_attempt_id, v_attempt_index, 'initial', 'fresh', p_worker_instance_id, p_lease_ttl_ms,
                 case when p_with_payload then nullif(v_payload, ''::bytea) end, v_encoding, v_tags, v_policy, v_flow_id,
-                '{}'::text[], v_created_at_ms, v_started_at_ms, v_deadline_at_ms, v_timeout_at_ms,
+                coalesce(v_tokens, '{}'), v_created_at_ms, v_started_at_ms, v_deadline_at_ms, v_timeout_at_ms,
                 v_attempt_index + 1)::flowfabric.ff_claimed_execution;
             return next v_claim;
             return;
@@ -638,3 +655,81 @@ as $$
 $$;
 comment on function flowfabric._ff_claimed_of(flowfabric.ff_claim_candidate[]) is
 'Internal: the leases of what was taken, with the attempt state that each execution had before.';
+
+-- Where the quick way of a worker with capabilities begins: of the queues that it serves, the one with the best head.
+-- What comes after the head of the next best is not in it, because if somebody holds the best, that one is next; but of
+-- one millisecond nothing is first. Without a priority nothing waits.
+create or replace function flowfabric._ff_find_best_head(
+    p_lane_id text,
+    p_capabilities text[],
+    p_now_ms bigint,
+    out is_ordinary boolean,
+    out floors_are_fresh boolean,
+    out emits_lease_events boolean,
+    out may_be_awaited boolean,
+    out event_epoch smallint,
+    out capability_set_id integer,
+    out tokens text[],
+    out priority integer,
+    out from_ms bigint,
+    out until_ms bigint,
+    out has_floor boolean
+)
+language plpgsql stable
+as $$
+declare
+    v_set_ids integer[] := flowfabric._ff_covered_sets(p_capabilities);
+begin
+    select
+        l.lane_state in ('active', 'draining')
+        and f.oldest_check_ms > p_now_ms - nullif(c.claim_floor_recheck_ms, 0)
+        and not exists (
+            select from flowfabric.ff_exec_core as e
+            where e.eligibility_state = 'not_eligible_until_time' and e.lane_id = l.lane_id
+                and e.delay_until_ms <= p_now_ms),
+        f.oldest_check_ms > p_now_ms - c.claim_floor_recheck_ms / 10, c.lease_events,
+        c.event_waiters_until_ms > p_now_ms, c.event_epoch
+    into is_ordinary, floors_are_fresh, emits_lease_events, may_be_awaited, event_epoch
+    from flowfabric.ff_lane_registry as l
+    cross join flowfabric.ff_partition_config as c
+    cross join (
+        select coalesce(min(x.checked_at_ms), p_now_ms) as oldest_check_ms
+        from flowfabric.ff_lane_floor as x
+        where x.lane_id = p_lane_id and x.capability_set_id = any (v_set_ids)
+    ) as f
+    where l.lane_id = p_lane_id;
+    if is_ordinary is not true then
+        return;
+    end if;
+    select
+        h.capability_set_id, h.priority, h.from_ms, h.has_floor, h.until_ms,
+        (select x.tokens from flowfabric.ff_capability_set as x where x.capability_set_id = h.capability_set_id)
+    into capability_set_id, priority, from_ms, has_floor, until_ms, tokens
+    from (
+        select
+            s.capability_set_id, q.priority, q.from_ms, q.has_floor,
+            case lead(q.priority) over w when q.priority then lead(q.created_at_ms) over w
+                else 9223372036854775807 end as until_ms
+        from unnest(v_set_ids) as s (capability_set_id)
+        cross join lateral (
+            select e.priority, e.created_at_ms, e.execution_id, r.from_ms, r.has_floor
+            from flowfabric._ff_queue_regions(p_lane_id, s.capability_set_id, true) as r
+            cross join lateral (
+                select c.priority, c.created_at_ms, c.execution_id
+                from flowfabric.ff_exec_core as c
+                where c.eligibility_state = 'eligible_now' and c.lane_id = p_lane_id
+                    and c.capability_set_id = s.capability_set_id
+                    and c.priority <= r.highest and c.priority >= r.lowest and c.created_at_ms >= r.from_ms
+                order by c.priority desc, c.created_at_ms, c.execution_id
+                limit 1
+            ) as e
+            limit 1
+        ) as q
+        window w as (order by q.priority desc, q.created_at_ms, q.execution_id)
+        order by q.priority desc, q.created_at_ms, q.execution_id
+    ) as h
+    limit 1;
+end;
+$$;
+comment on function flowfabric._ff_find_best_head(text, text[], bigint) is
+'Internal: which queue of a lane has the best execution for a worker with capabilities, and what a claim must know of it.';

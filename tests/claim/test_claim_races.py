@@ -10,6 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from tests.claim.support import Row, call, claim, complete, create, fence, names, value
 from tests.conftest import Clock, Connect
@@ -75,6 +76,20 @@ def test_more_held_executions_than_a_page_has_hide_nothing(
         assert names(claim(follower, lanes=lanes)) == ["free"]
         db.execute("delete from flowfabric.ff_lane_registry where lane_id = 'other'")
         create(db, "free")
+
+
+@pytest.mark.parametrize("order", [["gpu 1", "plain", "gpu 2"], ["gpu 1", "gpu 2", "plain"]])
+def test_a_worker_with_capabilities_passes_what_others_hold_in_the_order_of_all_its_queues(
+    db: Connection, clock: Clock, leader: Connection, follower: Connection, order: list[str]
+) -> None:
+    for age, name in enumerate(order):
+        clock.freeze(1_000_000 + age)
+        tokens = ["gpu"] if name.startswith("gpu") else []
+        create(db, name, policy=Jsonb({"routing_requirements": {"required_capabilities": tokens}}))
+    assert names(claim(leader, capabilities=["gpu"])) == [order[0]]
+    assert names(claim(follower, capabilities=["gpu"])) == [order[1]]
+    assert names(claim(follower, capabilities=["gpu"])) == [order[2]]
+    assert claim(follower, capabilities=["gpu"]) == []
 
 
 def test_only_what_is_taken_is_locked(db: Connection, leader: Connection, follower: Connection) -> None:
