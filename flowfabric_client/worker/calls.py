@@ -9,9 +9,9 @@ prepared statement without parameters: they are the same each time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any
 
 import psycopg
 from psycopg.adapt import Transformer
@@ -42,6 +42,9 @@ class CallLine:
         self._can_claim = False
         self._answer: asyncio.Future[PGresult | None] | None = None
         self._result: PGresult | None = None
+        self._transformer = Transformer(connection)
+        # Made for the first answer: a prepared statement has the same columns for ever.
+        self._make_claim: Callable[[Sequence[Any]], ClaimedExecution] | None = None
 
     @classmethod
     @asynccontextmanager
@@ -119,10 +122,12 @@ class CallLine:
             # Nothing was done. Over a connection of the pool the refusal has its name, or is none.
             self._can_claim = False
             return None
-        transformer = Transformer(self._connection)
-        transformer.set_pgresult(result)
-        make = row_maker(ClaimedExecution, result)
-        return cast(list[ClaimedExecution], transformer.load_rows(0, result.ntuples, make))
+        if self._make_claim is None:
+            self._transformer.set_pgresult(result)
+            self._make_claim = row_maker(ClaimedExecution, result)
+        else:
+            self._transformer.set_pgresult(result, set_loaders=False)
+        return self._transformer.load_rows(0, result.ntuples, self._make_claim)
 
     def _read(self) -> None:
         try:
