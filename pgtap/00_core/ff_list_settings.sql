@@ -1,7 +1,7 @@
 -- The settings: complete, with their defaults.
 begin;
 \ir ../helpers.sql
-select plan(7);
+select plan(8);
 
 delete from flowfabric.ff_setting where name not like 'test\_clock%';
 
@@ -62,6 +62,10 @@ set local role flowfabric_reader;
 select count(*) as listed from flowfabric.ff_list_settings() \gset
 reset role;
 select is(:listed::bigint, 26::bigint, 'a reader sees all of them');
+
+select throws_ok(
+    $$ select flowfabric._ff_setting_value('max_sync_depht') $$, 'P0002', $$there is no setting 'max_sync_depht'$$,
+    'a setting that the engine asks for and does not know is an error of the engine, not a NULL');
 
 select * from finish();
 rollback;

@@ -36,6 +36,15 @@ $$;
 comment on function flowfabric._ff_known_settings() is
 'Internal: the settings of the engine, their defaults and their largest values; the smallest is always 0.';
 
+-- Without arguments and immutable, so that a plan has the object in it and not the call.
+create or replace function flowfabric._ff_default_settings()
+returns jsonb
+language sql immutable parallel safe
+as $$
+    select jsonb_object_agg(k.name, k.default_value) from flowfabric._ff_known_settings() as k
+$$;
+comment on function flowfabric._ff_default_settings() is 'Internal: the default of each setting, by its name.';
+
 create or replace function flowfabric._ff_setting_value(p_name text)
 returns bigint
 language plpgsql stable
@@ -45,7 +54,10 @@ declare
 begin
     select s.value into v_value from flowfabric.ff_setting as s where s.name = p_name;
     if not found then
-        select k.default_value into strict v_value from flowfabric._ff_known_settings() as k where k.name = p_name;
+        v_value := (flowfabric._ff_default_settings() ->> p_name)::bigint;
+        if v_value is null then
+            raise no_data_found using message = format('there is no setting %L', p_name);
+        end if;
     end if;
     return v_value;
 end;

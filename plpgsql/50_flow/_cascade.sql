@@ -48,15 +48,13 @@ declare
     v_limits flowfabric.ff_cascade_allowance;
 begin
     select
-        max(v.value) filter (where v.name = 'max_sync_edges'),
-        max(v.value) filter (where v.name = 'max_sync_cancels'),
-        max(v.value) filter (where v.name = 'max_sync_depth')
+        (v.value -> 'max_sync_edges')::bigint, (v.value -> 'max_sync_cancels')::bigint,
+        (v.value -> 'max_sync_depth')::bigint
     into v_limits
     from (
-        select k.name, coalesce(s.value, k.default_value) as value
-        from flowfabric._ff_known_settings() as k
-        left join flowfabric.ff_setting as s on s.name = k.name
-        where k.name in ('max_sync_edges', 'max_sync_cancels', 'max_sync_depth')
+        select flowfabric._ff_default_settings() || coalesce(jsonb_object_agg(s.name, s.value), '{}') as value
+        from flowfabric.ff_setting as s
+        where s.name in ('max_sync_edges', 'max_sync_cancels', 'max_sync_depth')
     ) as v;
     return v_limits;
 end;
