@@ -237,12 +237,13 @@ begin
             e.execution_kind, e.flow_id, e.instance_tag, e.created_at_ms, coalesce(e.started_at_ms, v_now_ms),
             e.deadline_at_ms, v_now_ms + nullif(e.attempt_timeout_ms, 0), e.small_payload,
             e.attempt_state = 'pending_first_attempt' and num_nonnulls(e.quota_policy_id, e.budget_ids) = 0
+            and e.created_at_ms <= v_until_ms
         into
             v_row_id, v_partition_key, v_execution_id, v_attempt_index, v_lease_epoch, v_namespace, v_kind, v_flow_id,
             v_instance_tag, v_created_at_ms, v_started_at_ms, v_deadline_at_ms, v_timeout_at_ms, v_payload, v_is_plain
         from flowfabric.ff_exec_core as e
         where e.eligibility_state = 'eligible_now' and e.lane_id = v_lane_id and e.capability_set_id = v_set_id
-            and e.priority = v_priority and e.created_at_ms >= v_from_ms and e.created_at_ms <= v_until_ms
+            and e.priority = v_priority and e.created_at_ms >= v_from_ms
         order by e.created_at_ms, e.execution_id
         limit 1
         for no key update skip locked;
@@ -656,9 +657,9 @@ $$;
 comment on function flowfabric._ff_claimed_of(flowfabric.ff_claim_candidate[]) is
 'Internal: the leases of what was taken, with the attempt state that each execution had before.';
 
--- Where the quick way of a worker with capabilities begins: of the queues that it serves, the one with the best head.
--- What comes after the head of the next best is not in it, because if somebody holds the best, that one is next; but of
--- one millisecond nothing is first. Without a priority nothing waits.
+-- Where the quick way of a worker with capabilities begins: of the queues that it serves, the one with the best head. It
+-- ends behind the head of the next best, because if somebody holds the best, that one is next; but of one millisecond
+-- nothing is first. Without a priority nothing waits.
 create or replace function flowfabric._ff_find_best_head(
     p_lane_id text,
     p_capabilities text[],
