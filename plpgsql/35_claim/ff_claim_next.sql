@@ -657,9 +657,9 @@ $$;
 comment on function flowfabric._ff_claimed_of(flowfabric.ff_claim_candidate[]) is
 'Internal: the leases of what was taken, with the attempt state that each execution had before.';
 
--- Where the quick way of a worker with capabilities begins: of the queues that it serves, the one with the best head. It
--- ends behind the head of the next best, because if somebody holds the best, that one is next; but of one millisecond
--- nothing is first. Without a priority nothing waits.
+-- Where the quick way of a worker with capabilities begins: of the queues that it serves, the one with the best head. Its
+-- turn ends behind the head of the next best, because if somebody holds the best, that one is next; but of one
+-- millisecond nothing is first. Without a priority nothing waits.
 create or replace function flowfabric._ff_find_best_head(
     p_lane_id text,
     p_capabilities text[],

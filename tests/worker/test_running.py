@@ -81,7 +81,7 @@ def test_no_more_handlers_run_at_once_than_are_allowed(database: str, client: Cl
     for _ in range(8):
         create(client, "gate")
     with running(worker) as run:
-        run.wait_for(events.Started, 3)
+        wait_until(lambda: len(gate.running) == 3, "three handlers were running")
         assert len(client.list_worker_leases(worker.instance_id)) == 3
         gate.open.set()
         run.wait_for(events.Completed, 8)
