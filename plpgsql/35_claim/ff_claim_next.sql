@@ -657,8 +657,8 @@ $$;
 comment on function flowfabric._ff_claimed_of(flowfabric.ff_claim_candidate[]) is
 'Internal: the leases of what was taken, with the attempt state that each execution had before.';
 
--- Where the quick way of a worker with capabilities begins: of the queues that it serves, the one with the best head. Its
--- turn ends behind the head of the next best, because if somebody holds the best, that one is next; but of one
+-- Where the quick way of a worker with capabilities begins: of the queues that it serves, the one with the best head.
+-- Its turn ends behind the head of the next best, because if somebody holds the best, that one is next; but of one
 -- millisecond nothing is first. Without a priority nothing waits.
 create or replace function flowfabric._ff_find_best_head(
     p_lane_id text,
@@ -733,4 +733,4 @@ begin
 end;
 $$;
 comment on function flowfabric._ff_find_best_head(text, text[], bigint) is
-'Internal: which queue of a lane has the best execution for a worker with capabilities, and what a claim must know of it.';
+'Internal: which queue of a lane has the best execution for a worker with capabilities.';
