@@ -219,6 +219,7 @@ select ff_tap.rows_of('routed', true)::text as stored \gset
 rollback to routed;
 delete from flowfabric.ff_claim_grant;
 drop function flowfabric._ff_take_next(text[], text, text[], integer, text, text, boolean, boolean, smallint);
+-- The argument depends on n, or PostgreSQL would call the function once for all of them.
 select is(
     array(select a from generate_series(1, 8) as n cross join lateral ff_tap.routed_answers(sign(n)::integer) as a),
     :'answers'::jsonb[], 'the quick way of a worker with capabilities answers as the general way does');
