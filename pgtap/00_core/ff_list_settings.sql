@@ -8,7 +8,7 @@ delete from flowfabric.ff_setting where name not like 'test\_clock%';
 select results_eq(
     'select name, default_value from flowfabric.ff_list_settings()',
     $$ values
-        ('claim_floor_lag_ms', 1000::bigint),
+        ('claim_floor_lag_ms', 100::bigint),
         ('claim_floor_recheck_ms', 1000),
         ('default_retention_ms', 86400000),
         ('emit_lease_renewed', 0),

@@ -51,8 +51,9 @@ values ('default', 1, 7, 5000, 5000, 5000), ('default', 1, 8, 5000, 5000, 5000);
 select ff_tap.freeze_time(9000);
 select flowfabric.ff_change_priority(:'old', 7);
 select results_eq(
-    'select l.priority, l.checked_at_ms from flowfabric.ff_lane_floor as l order by l.priority',
-    'values (7, 0::bigint), (8, 5000::bigint)', 'the next claim looks below the floor of the new priority');
+    'select l.priority, l.floor_ms from flowfabric.ff_lane_floor as l order by l.priority',
+    format('values (7, %s::bigint), (8, 5000::bigint)', (ff_tap.core(:'old')).created_at_ms),
+    'the floor of the new priority comes down to it');
 
 -- Refusals
 select throws_ok(

@@ -50,8 +50,8 @@ select is(
     'its paused attempt waits to go on');
 select is((ff_tap.attempt(:'paused')).attempt_state, 'suspended', 'the attempt itself is untouched');
 select is(
-    (select l.checked_at_ms from flowfabric.ff_lane_floor as l), 0::bigint,
-    'the next claim looks below the floor for it');
+    (select l.floor_ms from flowfabric.ff_lane_floor as l), (ff_tap.core(:'paused')).created_at_ms,
+    'the floor comes down to it');
 
 -- Delayed by a failure
 select ff_tap.leased_execution(:'failed', p_policy => '{"retry_policy": {"max_retries": 1}}');

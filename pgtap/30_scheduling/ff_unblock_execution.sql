@@ -39,8 +39,7 @@ select is(
      from ff_tap.core(:'execution') as e),
     '[null, null, 5000, 5000, 1000]'::jsonb, 'nothing of the block is left, and its place in the queue is the old one');
 select is(
-    (select l.checked_at_ms from flowfabric.ff_lane_floor as l), 0::bigint,
-    'the next claim looks below the floor for it');
+    (select l.floor_ms from flowfabric.ff_lane_floor as l), 1000::bigint, 'the floor comes down to it');
 select throws_ok(
     format('execute unblock(%L, null)', :'execution'), 'ZC012', 'execution_not_eligible',
     'a repeat is refused: it is eligible already');

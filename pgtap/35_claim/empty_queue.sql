@@ -1,7 +1,7 @@
--- An empty queue: the quick answer that nothing waits, and all that must not be taken for nothing.
+-- An empty queue, or nearly: the quick answer that no more waits, and all that must not be overlooked.
 begin;
 \ir ../helpers.sql
-select plan(18);
+select plan(23);
 
 create function ff_tap.claimed(p_max integer, p_capabilities text[] default '{}')
 returns text[]
@@ -42,7 +42,7 @@ select is(ff_tap.claimed(1), '{first}', 'the first claim makes a floor');
 select is(ff_tap.claimed(16), '{}', 'after it nothing waits');
 select ff_tap.freeze_time(102000);
 select is(ff_tap.claimed(1), '{}', 'for nobody');
-select is(ff_tap.floor_of(5), '101000 checked 102000', 'who looks after a while moves the floor');
+select is(ff_tap.floor_of(5), '101900 checked 102000', 'who looks after a while moves the floor');
 
 select ff_tap.create('lower', 4);
 select is(ff_tap.claimed(16), '{lower}', 'what has a lower priority is not nothing');
@@ -50,6 +50,23 @@ select ff_tap.create('higher', 6);
 select is(ff_tap.claimed(16), '{higher}', 'nor what has a higher one');
 select ff_tap.create('lowest');
 select is(ff_tap.claimed(1), '{lowest}', 'whoever asks for it');
+
+-- Fewer than a claim has room for
+select ff_tap.create('one', 0, 101950), ff_tap.create('two');
+select is(ff_tap.claimed(16), '{one,two}', 'all that waits, if it is less than wanted');
+select ff_tap.create('low', 1), ff_tap.create('high', 7);
+select is(ff_tap.claimed(16), '{high,low}', 'what has a lower priority is found behind the rest');
+select ff_tap.create('low', 1), ff_tap.create('high', 7);
+select is(ff_tap.claimed(16), '{high,low}', 'also when both priorities are known');
+select ff_tap.create('seven', 7), ff_tap.create('late seven', 7, 50000);
+savepoint late;
+select ff_tap.freeze_time(102099);
+select is(ff_tap.claimed(16), '{late seven,seven}', 'a floor that was never moved hides nothing');
+rollback to late;
+update flowfabric.ff_lane_floor as f set floor_ms = 101900 where f.priority = 7;
+select is(ff_tap.claimed(16), '{seven}', 'what commits below a floor is out of sight');
+rollback to late;
+delete from flowfabric.ff_exec_core as e where e.eligibility_state = 'eligible_now';
 
 select ff_tap.create('late', 5, 50000);
 select ff_tap.freeze_time(102099);

@@ -241,7 +241,7 @@ select flowfabric.ff_promote_delayed(ff_tap.id(n)) from unnest('{4,11,12,13}'::i
 select jsonb_build_array(ff_tap.rows_of('delayed', true), ff_tap.rows_of('resume', true))::text as by_moves \gset
 rollback to delayed;
 select is(
-    cardinality(flowfabric._ff_promote_lanes('{resume,delayed}', 50, 12100)), 4,
+    cardinality(flowfabric._ff_promote_lanes('{resume,delayed}', 50, true, 12100)), 4,
     'a claim promotes what is due together');
 select is(
     jsonb_build_array(ff_tap.rows_of('delayed', true), ff_tap.rows_of('resume', true)), :'by_moves'::jsonb,

@@ -1,7 +1,7 @@
 -- Claim floors: where a claim starts to read, and that nothing which comes back or comes late stays unseen.
 begin;
 \ir ../helpers.sql
-select plan(49);
+select plan(64);
 
 create function ff_tap.id(p_number integer)
 returns text
@@ -81,34 +81,48 @@ select ff_tap.execution_of(90000 + n, n) from generate_series(1, 9) as n;
 select is(ff_tap.floors(), 'none', 'a queue that was never claimed from has no floor');
 select is(ff_tap.claimed(), '{1}', 'the first claim');
 select is(ff_tap.floors(), 'default/1/0: 0 checked 100000 raised 100000', 'gives its segment a floor at the bottom');
-select ff_tap.freeze_time(100999);
-select is(ff_tap.claimed(), '{2}', 'until the recheck is due');
+select ff_tap.freeze_time(100249);
+select is(ff_tap.claimed(), '{2}', 'for a quarter of the time between two checks');
 select is(ff_tap.floors(), 'default/1/0: 0 checked 100000 raised 100000', 'the floor stays where it is');
-select ff_tap.freeze_time(101000);
+select ff_tap.freeze_time(100250);
+savepoint unmoved;
+select ff_tap.execution_of(0, 20);
+select is(ff_tap.claimed(), '{20}', 'the first claim after that finds what came late');
+rollback to unmoved;
 select is(ff_tap.claimed(), '{3}', 'the first claim after that');
 select is(
-    ff_tap.floors(), 'default/1/0: 90003 checked 101000 raised 101000',
-    'moves the floor to the oldest execution that it saw');
+    ff_tap.floors(), 'default/1/0: 90003 checked 100000 raised 100250',
+    'moves the floor on to the oldest execution that it saw');
+select ff_tap.execution_of(90002, 20);
+select ff_tap.freeze_time(100999);
+savepoint unchecked;
+select is(ff_tap.claimed(), '{4}', 'which is no look below it');
+rollback to unchecked;
+select ff_tap.freeze_time(101000);
+select is(ff_tap.claimed(), '{20}', 'until a check is due');
+select is(
+    ff_tap.floors(), 'default/1/0: 90002 checked 101000 raised 100250', 'which moves it down to what came late');
+select is(ff_tap.claimed(), '{4}', 'behind it the queue goes on');
 select ff_tap.freeze_time(102000);
-select is(ff_tap.claimed(p_max => 100), '{4,5,6,7,8,9}', 'a batch that empties the queue');
-select is(ff_tap.floors(), 'default/1/0: 90004 checked 102000 raised 102000', 'moves it as well');
+select is(ff_tap.claimed(p_max => 100), '{5,6,7,8,9}', 'a batch that empties the queue');
+select is(ff_tap.floors(), 'default/1/0: 90005 checked 102000 raised 102000', 'moves it as well');
 select ff_tap.freeze_time(102099);
 select is(ff_tap.claimed(), '{}', 'a call with room left looks below floors');
 select is(
-    ff_tap.floors(), 'default/1/0: 90004 checked 102000 raised 102000',
+    ff_tap.floors(), 'default/1/0: 90005 checked 102000 raised 102000',
     'that were not checked for a tenth of the time');
 select ff_tap.freeze_time(102100);
 select is(ff_tap.claimed(), '{}', 'and then moves them');
 select is(
-    ff_tap.floors(), 'default/1/0: 101100 checked 102100 raised 102000',
+    ff_tap.floors(), 'default/1/0: 102000 checked 102100 raised 102000',
     'an empty segment up to now less the lag, which is no growth that counts');
 select ff_tap.execution(ff_tap.id(10), p_priority => 9);
 select is(ff_tap.claimed(), '{10}', 'a priority without a floor is read from its beginning');
 select is(
     ff_tap.floors(),
-    'default/1/9: 0 checked 102100 raised 102100; default/1/0: 101100 checked 102100 raised 102000',
+    'default/1/9: 0 checked 102100 raised 102100; default/1/0: 102000 checked 102100 raised 102000',
     'and gets a floor of its own');
-select ff_tap.execution_of(101100, 11);
+select ff_tap.execution_of(102000, 11);
 select is(ff_tap.claimed(), '{11}', 'an execution created at the floor is above it');
 
 -- Late commits
@@ -169,6 +183,41 @@ select ff_tap.claimed(p_max => 9);
 select ff_tap.execution_of(102199, 16);
 select flowfabric.ff_change_priority(ff_tap.id(16), 9);
 select is(ff_tap.saturated_claim(), '{16}', 'or one that comes into another segment by its new priority');
+rollback to late;
+
+-- Delayed executions have a floor too, per lane
+select ff_tap.run(format(
+    'select flowfabric.ff_delay_execution(%s, p_delay_until_ms => 102300)', ff_tap.fence(5)));
+select ff_tap.run(format(
+    'select flowfabric.ff_delay_execution(%s, p_delay_until_ms => 102600)', ff_tap.fence(6)));
+select ff_tap.freeze_time(102300);
+select is(ff_tap.claimed(), '{5}', 'a claim that promotes one');
+select is(
+    (select row(f.priority, f.floor_ms, f.checked_at_ms) from flowfabric.ff_lane_floor as f
+     where f.capability_set_id = 0), row(0, 0::bigint, 102300::bigint), 'gives them a floor at the bottom');
+select ff_tap.freeze_time(102550);
+select ff_tap.execution(ff_tap.id(13)), ff_tap.execution(ff_tap.id(14)), ff_tap.execution(ff_tap.id(15));
+select is(ff_tap.claimed(), '{13}', 'a quarter of the time between two checks later');
+select is(
+    (select f.floor_ms from flowfabric.ff_lane_floor as f where f.capability_set_id = 0), 102450::bigint,
+    'it moves up to now less the lag');
+select ff_tap.run(format(
+    'select flowfabric.ff_delay_execution(%s, p_delay_until_ms => 102551)', ff_tap.fence(7)));
+update flowfabric.ff_exec_core as e set delay_until_ms = 102449 where e.delay_until_ms = 102551;
+savepoint delayed;
+select ff_tap.freeze_time(102600);
+select is(ff_tap.claimed(), '{6}', 'one whose time has come is promoted by the next claim');
+select is(ff_tap.claimed(), '{14}', 'one whose delay commits late is out of sight on a busy lane');
+select ff_tap.freeze_time(103300);
+select is(ff_tap.claimed(), '{7}', 'until the check is due');
+rollback to delayed;
+select ff_tap.claimed(2);
+select ff_tap.freeze_time(102649);
+select is(ff_tap.claimed(), '{6}', 'on an idle lane');
+select is(ff_tap.claimed(), '{7}', 'it is found as soon as there is room left');
+rollback to delayed;
+delete from flowfabric.ff_lane_floor;
+select is(ff_tap.claimed(), '{7}', 'and without a floor at once');
 rollback to late;
 
 -- What holds a floor down

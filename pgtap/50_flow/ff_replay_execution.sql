@@ -129,8 +129,9 @@ select is(
     '[null, null, null]'::jsonb, 'how ' || n::text || ' had ended is forgotten')
 from generate_series(2, 4) as n;
 select is(
-    (select l.checked_at_ms from flowfabric.ff_lane_floor as l), 0::bigint,
-    'the next claim looks below the floor for them');
+    (select l.floor_ms from flowfabric.ff_lane_floor as l),
+    (select min((ff_tap.core(ff_tap.id(n))).created_at_ms) from generate_series(2, 4) as n),
+    'the floor comes down to them');
 select ff_tap.execution(ff_tap.id(5));
 select throws_ok(
     format('execute replay(%L)', ff_tap.id(5)), 'ZS013', 'execution_not_terminal', 'a waiting execution is refused');

@@ -31,7 +31,7 @@ as $$
     ('max_submit_members', 10000, 9007199254740991),
     ('max_submit_edges', 100000, 9007199254740991),
     ('claim_floor_recheck_ms', 1000, 9007199254740991),
-    ('claim_floor_lag_ms', 1000, 9007199254740991)
+    ('claim_floor_lag_ms', 100, 9007199254740991)
 $$;
 comment on function flowfabric._ff_known_settings() is
 'Internal: the settings of the engine, their defaults and their largest values; the smallest is always 0.';

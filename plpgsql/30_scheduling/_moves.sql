@@ -1,7 +1,7 @@
 -- The moves of scheduling: claim floors and capabilities.
 
 -- R6 of the claim floors (spec 40, section 1.13): an old execution that becomes eligible again lies below the floor of
--- its queue segment; the next claim must look there. A busy floor row is left alone, the regular re-check finds it.
+-- its queue segment, which must come down to it. A busy floor row is left alone, the regular re-check finds it.
 create or replace function flowfabric._ff_announce_eligible(
     p_lane_id text,
     p_capability_set_id integer,
@@ -17,19 +17,19 @@ begin
         return;
     end if;
     update flowfabric.ff_lane_floor as f
-    set checked_at_ms = 0
+    set floor_ms = p_created_at_ms
     from (
         select l.lane_id, l.capability_set_id, l.priority
         from flowfabric.ff_lane_floor as l
         where l.lane_id = p_lane_id and l.capability_set_id = p_capability_set_id and l.priority = p_priority
-            and l.floor_ms > p_created_at_ms and l.checked_at_ms > 0
+            and l.floor_ms > p_created_at_ms
         for no key update skip locked
     ) as due
     where f.lane_id = due.lane_id and f.capability_set_id = due.capability_set_id and f.priority = due.priority;
 end;
 $$;
 comment on function flowfabric._ff_announce_eligible(text, integer, integer, bigint, bigint) is
-'Internal: makes the next claim look below the floor of a queue segment into which an old execution came back.';
+'Internal: lowers the floor of a queue segment to an old execution that came back into it.';
 
 -- The token rules of spec 40 section 1.5, in their order; both sides of a match pass through here.
 create or replace function flowfabric._ff_normalize_capabilities(p_tokens text[], p_side text, p_fn text)

@@ -148,7 +148,12 @@ comment on function flowfabric._ff_covered_sets(text[]) is
 -- _ff_become_eligible for many. A delayed execution has no owner and no block, so the columns below are those that can
 -- differ (HOTPATH 2.9); one by one it takes three times as long. The caller wakes whom it concerns: what it claims
 -- itself is nobody else's news.
-create or replace function flowfabric._ff_promote_lanes(p_lanes text[], p_limit integer, p_now_ms bigint)
+create or replace function flowfabric._ff_promote_lanes(
+    p_lanes text[],
+    p_limit integer,
+    p_use_floors boolean,
+    p_now_ms bigint
+)
 returns flowfabric.ff_execution_key[]
 language plpgsql volatile
 as $$
@@ -165,6 +170,7 @@ begin
             select c.partition_key, c.execution_id, c.delay_until_ms
             from flowfabric.ff_exec_core as c
             where c.eligibility_state = 'not_eligible_until_time' and c.lane_id = l.lane_id
+                and c.delay_until_ms >= flowfabric._ff_delayed_floor(l.lane_id, p_use_floors)
                 and c.delay_until_ms <= p_now_ms
             order by c.delay_until_ms
             limit p_limit
@@ -205,11 +211,14 @@ begin
     loop
         perform flowfabric._ff_announce_eligible(
             v_segment.lane_id, v_segment.capability_set_id, v_segment.priority, v_segment.oldest_ms, p_now_ms);
+        if p_use_floors then
+            perform flowfabric._ff_create_floor(v_segment.lane_id, 0, 0, p_now_ms);
+        end if;
     end loop;
     return v_promoted;
 end;
 $$;
-comment on function flowfabric._ff_promote_lanes(text[], integer, bigint) is
+comment on function flowfabric._ff_promote_lanes(text[], integer, boolean, bigint) is
 'Internal: makes delayed executions of these lanes eligible, longest due first; wakes nobody.';
 
 create or replace function flowfabric._ff_wake_promoted(
@@ -623,11 +632,12 @@ begin
             p_promote_due and exists (
                 select from flowfabric.ff_exec_core as e
                 where e.eligibility_state = 'not_eligible_until_time' and e.lane_id = l.lane_id
+                    and e.delay_until_ms >= flowfabric._ff_delayed_floor(l.lane_id, uses_floors)
                     and e.delay_until_ms <= now_ms),
             uses_floors and exists (
                 select from flowfabric.ff_lane_floor as f
-                where f.lane_id = l.lane_id and f.capability_set_id = any (v_set_ids)
-                    and f.checked_at_ms <= now_ms - v_recheck_ms)
+                where f.lane_id = l.lane_id and f.capability_set_id = any (0 || v_set_ids)
+                    and f.due_at_ms <= now_ms)
         into v_serves, v_has_due, v_has_old_floors
         from flowfabric.ff_lane_registry as l
         where l.lane_id = v_lane_id;
@@ -643,13 +653,12 @@ begin
     if p_lane_order = 'fair' and cardinality(v_lanes) > 1 then
         v_lanes := array(select l.lane_id from unnest(v_lanes) as l (lane_id) order by random());
     end if;
-    if v_any_is_due then
-        promoted := flowfabric._ff_promote_lanes(v_lanes, 50, now_ms);
+    if v_any_floor_is_old then
+        v_floors := flowfabric._ff_check_floors(v_lanes, v_set_ids, now_ms - v_recheck_ms, v_recheck_ms, now_ms);
+        v_reads_floors := not v_floors.some_are_stuck;
     end if;
-    -- A promotion may have announced itself to a floor.
-    if v_any_floor_is_old or (uses_floors and promoted is not null) then
-        v_floors := flowfabric._ff_check_floors(v_lanes, v_set_ids, now_ms - v_recheck_ms, now_ms);
-        v_reads_floors := not v_floors.some_are_busy;
+    if v_any_is_due or (p_promote_due and v_any_floor_is_old) then
+        promoted := flowfabric._ff_promote_lanes(v_lanes, 50, v_reads_floors, now_ms);
     end if;
 
     if cardinality(v_lanes) = 1 and cardinality(v_set_ids) = 1 then
@@ -665,9 +674,13 @@ begin
     while cardinality(taken) < p_max loop
         if v_is_exhausted or cardinality(v_examined) >= c_examination_limit then
             exit when not uses_floors;
-            v_floors := flowfabric._ff_check_floors(v_lanes, v_set_ids, now_ms - v_recheck_ms / 10, now_ms);
-            exit when not (v_floors.found_below or v_floors.some_are_busy);
-            v_reads_floors := not v_floors.some_are_busy;
+            v_floors := flowfabric._ff_check_floors(
+                v_lanes, v_set_ids, now_ms - v_recheck_ms / 10, v_recheck_ms, now_ms);
+            exit when not (v_floors.found_below or v_floors.some_are_stuck);
+            v_reads_floors := not v_floors.some_are_stuck;
+            if p_promote_due then
+                promoted := promoted || flowfabric._ff_promote_lanes(v_lanes, 50, v_reads_floors, now_ms);
+            end if;
             v_is_last_page := true;
         end if;
         v_page := flowfabric._ff_peek_page(

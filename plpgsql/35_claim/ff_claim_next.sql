@@ -12,13 +12,13 @@
 -- Run it in READ COMMITTED and in a transaction of its own: quota policies are held until its commit. How work is found
 -- and admitted is told in _moves.sql. An empty answer means: nothing admissible that nobody else holds right now.
 --
--- Work of one lane is what most calls ask for. If the lane is in order (nothing to promote, no floor to check) and
--- enough first attempts wait at the head of its queue, they take a quick way: for one execution plain statements and
--- scalars, for several a plain scan of the head and one statement that claims it, 0.6 times as long as the general way.
--- A worker with capabilities serves several queues, and takes that way for one execution: the best of their heads. If
--- nothing waits, and somebody looked below the floors so recently that the general way would not either, that is the
--- answer. The quick way ends where anything is out of the ordinary, and then the other one begins from the start; a row
--- that was locked by then stays locked for it. A test holds the rows of both, and of the moves in 20_lease, equal.
+-- Work of one lane is what most calls ask for. If the lane is in order (nothing to promote, no floor to move) and first
+-- attempts wait at the head of its queue, they take a quick way: for one execution plain statements and scalars, for
+-- several a plain scan of the head and one statement that claims it, half as long as the general way. A worker with
+-- capabilities serves several queues, and takes that way for one execution: the best of their heads. If fewer wait than
+-- are wanted, and somebody looked below the floors so recently that the general way would not either, that is all. The
+-- quick way ends where anything is out of the ordinary, and then the other one begins from the start; a row that was
+-- locked by then stays locked for it. A test holds the rows of both, and of the moves in 20_lease, equal.
 --
 -- The planner settings: 15_batch/_moves.sql.
 create or replace function flowfabric.ff_claim_next(
@@ -50,7 +50,7 @@ declare
     v_tokens text[];
     v_is_ordinary boolean;
     v_has_floor boolean;
-    v_floors_are_fresh boolean;
+    v_served_set_ids integer[] := '{1}'::integer[];
     v_priority integer;
     v_from_ms bigint;
     v_until_ms bigint;
@@ -100,28 +100,30 @@ begin
             -- case: a queue has more than one floor if it has more than one priority.
             select
                 l.lane_state in ('active', 'draining')
-                and f.oldest_check_ms > v_now_ms - nullif(c.claim_floor_recheck_ms, 0)
+                and c.claim_floor_recheck_ms > 0 and (f.due_at_ms <= v_now_ms) is not true
                 and not exists (
                     select from flowfabric.ff_exec_core as e
                     where e.eligibility_state = 'not_eligible_until_time' and e.lane_id = l.lane_id
-                        and e.delay_until_ms <= v_now_ms),
+                        and e.delay_until_ms >= f.delayed_floor_ms and e.delay_until_ms <= v_now_ms),
                 f.floor_count = 1 and not exists (
                     select from flowfabric.ff_exec_core as e
                     where e.eligibility_state = 'eligible_now' and e.lane_id = l.lane_id and e.capability_set_id = 1
                         and e.priority > f.priority),
-                f.oldest_check_ms > v_now_ms - c.claim_floor_recheck_ms / 10, f.priority, f.floor_ms, c.lease_events,
-                c.event_waiters_until_ms > v_now_ms, c.event_epoch, 1, 9223372036854775807
+                f.priority, f.floor_ms, c.lease_events, c.event_waiters_until_ms > v_now_ms, c.event_epoch, 1,
+                9223372036854775807
             into
-                v_is_ordinary, v_has_floor, v_floors_are_fresh, v_priority, v_from_ms, v_emits_lease_event,
-                v_may_be_awaited, v_event_epoch, v_set_id, v_until_ms
+                v_is_ordinary, v_has_floor, v_priority, v_from_ms, v_emits_lease_event, v_may_be_awaited,
+                v_event_epoch, v_set_id, v_until_ms
             from flowfabric.ff_lane_registry as l
             cross join flowfabric.ff_partition_config as c
             cross join (
                 select
-                    count(*) as floor_count, coalesce(min(x.checked_at_ms), v_now_ms) as oldest_check_ms,
-                    max(x.priority) as priority, max(x.floor_ms) as floor_ms
+                    min(x.due_at_ms) as due_at_ms,
+                    coalesce(max(x.floor_ms) filter (where x.capability_set_id = 0), 0) as delayed_floor_ms,
+                    max(x.floor_ms) filter (where x.capability_set_id = 1) as floor_ms,
+                    max(x.priority) as priority, count(*) filter (where x.capability_set_id = 1) as floor_count
                 from flowfabric.ff_lane_floor as x
-                where x.lane_id = v_lane_id and x.capability_set_id = 1
+                where x.lane_id = v_lane_id and x.capability_set_id between 0 and 1
             ) as f
             where l.lane_id = v_lane_id;
             exit quick_way when v_is_ordinary is not true;
@@ -140,23 +142,25 @@ begin
             end if;
         else
             select
-                h.is_ordinary, h.floors_are_fresh, h.emits_lease_events, h.may_be_awaited, h.event_epoch,
+                h.is_ordinary, h.emits_lease_events, h.may_be_awaited, h.event_epoch, h.served_set_ids,
                 h.capability_set_id, h.tokens, h.priority, h.from_ms, h.until_ms, h.has_floor
             into
-                v_is_ordinary, v_floors_are_fresh, v_emits_lease_event, v_may_be_awaited, v_event_epoch, v_set_id,
-                v_tokens, v_priority, v_from_ms, v_until_ms, v_has_floor
-            from flowfabric._ff_find_best_head(v_lane_id, p_capabilities, v_now_ms) as h;
+                v_is_ordinary, v_emits_lease_event, v_may_be_awaited, v_event_epoch, v_served_set_ids,
+                v_set_id, v_tokens, v_priority, v_from_ms, v_until_ms, v_has_floor
+            from flowfabric._ff_best_head(v_lane_id, p_capabilities, v_now_ms) as h;
             exit quick_way when v_is_ordinary is not true;
         end if;
 
         if p_max > 1 then
             v_head_row_ids := flowfabric._ff_lock_plain_head(v_lane_id, v_priority, v_from_ms, p_max);
-            if cardinality(v_head_row_ids) = 0 and v_floors_are_fresh
-                and not flowfabric._ff_has_work_below(v_lane_id, v_priority)
-            then
-                return;
+            exit quick_way when v_head_row_ids is null;
+            if cardinality(v_head_row_ids) < p_max then
+                exit quick_way when not flowfabric._ff_is_nothing_left(
+                    v_lane_id, v_served_set_ids, v_priority, v_now_ms);
+                if cardinality(v_head_row_ids) = 0 then
+                    return;
+                end if;
             end if;
-            exit quick_way when cardinality(v_head_row_ids) > 0 is not true;
             -- What it leaves out is what every first attempt has in common. The columns are those of
             -- _ff_issue_lease that can differ: an eligible row has no delay, block or mark of a lost lease.
             return query
@@ -247,8 +251,8 @@ begin
         order by e.created_at_ms, e.execution_id
         limit 1
         for no key update skip locked;
-        if not found and v_floors_are_fresh and (v_priority is null or cardinality(p_capabilities) = 0)
-            and not flowfabric._ff_has_work_below(v_lane_id, v_priority)
+        if not found and (v_priority is null or cardinality(p_capabilities) = 0)
+            and flowfabric._ff_is_nothing_left(v_lane_id, v_served_set_ids, v_priority, v_now_ms)
         then
             return;
         end if;
@@ -345,7 +349,7 @@ grant execute on function flowfabric.ff_claim_next(
 to flowfabric_worker;
 
 -- Where the quick way for several begins. NULL where anything but a first attempt without quota and budget is among
--- them, or where fewer wait than are wanted, so that more may wait elsewhere in the queue; empty where none waits.
+-- them.
 create or replace function flowfabric._ff_lock_plain_head(
     p_lane_id text,
     p_priority integer,
@@ -359,7 +363,7 @@ declare
     v_row_ids tid[];
     v_are_plain boolean;
 begin
-    select coalesce(array_agg(h.row_id), '{}'), count(*) in (0, p_limit) and coalesce(bool_and(h.is_plain), true)
+    select coalesce(array_agg(h.row_id), '{}'), bool_and(h.is_plain) is not false
     into v_row_ids, v_are_plain
     from (
         select
@@ -378,20 +382,34 @@ $$;
 comment on function flowfabric._ff_lock_plain_head(text, integer, bigint, integer) is
 'Internal: locks the first executions of a queue segment that nobody else holds; NULL leaves it to the general way.';
 
--- Nothing above a priority and nothing of it: is there something below? Without a priority there is nothing at all.
-create or replace function flowfabric._ff_has_work_below(p_lane_id text, p_priority integer)
+-- A claim has taken all that waits of a priority and above. It need not look any further if nothing waits with a lower
+-- one, and if somebody looked below the floors so recently that the general way would not do so again. Without a
+-- priority there was nothing at all. Lower ones that have floors may have many dead entries: they are left to it, too.
+create or replace function flowfabric._ff_is_nothing_left(
+    p_lane_id text,
+    p_set_ids integer[],
+    p_priority integer,
+    p_now_ms bigint
+)
 returns boolean
 language plpgsql stable
 as $$
 begin
-    return exists (
-        select from flowfabric.ff_exec_core as e
-        where e.eligibility_state = 'eligible_now' and e.lane_id = p_lane_id and e.capability_set_id = 1
-            and e.priority < p_priority);
+    return not exists (
+        select from flowfabric.ff_lane_floor as f
+        where f.lane_id = p_lane_id and f.capability_set_id = any (0 || p_set_ids)
+            and (
+                f.checked_at_ms <= p_now_ms - (
+                    select c.claim_floor_recheck_ms / 10 from flowfabric.ff_partition_config as c)
+                or (f.capability_set_id = 1 and f.priority < p_priority)))
+        and not exists (
+            select from flowfabric.ff_exec_core as e
+            where e.eligibility_state = 'eligible_now' and e.lane_id = p_lane_id and e.capability_set_id = 1
+                and e.priority < p_priority);
 end;
 $$;
-comment on function flowfabric._ff_has_work_below(text, integer) is
-'Internal: whether anything of a lower priority waits in a lane for a worker without capabilities.';
+comment on function flowfabric._ff_is_nothing_left(text, integer[], integer, bigint) is
+'Internal: whether a claim that has taken all of this priority and above need not look for more.';
 
 -- Body F and Body R for all rows that were taken, in their order (spec 40, section 1.10): one statement writes the
 -- executions, the new attempts and the events and reads the answer. What only some rows need is read before it, into
@@ -660,15 +678,15 @@ comment on function flowfabric._ff_claimed_of(flowfabric.ff_claim_candidate[]) i
 -- Where the quick way of a worker with capabilities begins: of the queues that it serves, the one with the best head.
 -- Its turn ends behind the head of the next best, because if somebody holds the best, that one is next; but of one
 -- millisecond nothing is first. Without a priority nothing waits.
-create or replace function flowfabric._ff_find_best_head(
+create or replace function flowfabric._ff_best_head(
     p_lane_id text,
     p_capabilities text[],
     p_now_ms bigint,
     out is_ordinary boolean,
-    out floors_are_fresh boolean,
     out emits_lease_events boolean,
     out may_be_awaited boolean,
     out event_epoch smallint,
+    out served_set_ids integer[],
     out capability_set_id integer,
     out tokens text[],
     out priority integer,
@@ -678,25 +696,25 @@ create or replace function flowfabric._ff_find_best_head(
 )
 language plpgsql stable
 as $$
-declare
-    v_set_ids integer[] := flowfabric._ff_covered_sets(p_capabilities);
 begin
+    served_set_ids := flowfabric._ff_covered_sets(p_capabilities);
     select
         l.lane_state in ('active', 'draining')
-        and f.oldest_check_ms > p_now_ms - nullif(c.claim_floor_recheck_ms, 0)
+        and c.claim_floor_recheck_ms > 0 and (f.due_at_ms <= p_now_ms) is not true
         and not exists (
             select from flowfabric.ff_exec_core as e
             where e.eligibility_state = 'not_eligible_until_time' and e.lane_id = l.lane_id
-                and e.delay_until_ms <= p_now_ms),
-        f.oldest_check_ms > p_now_ms - c.claim_floor_recheck_ms / 10, c.lease_events,
-        c.event_waiters_until_ms > p_now_ms, c.event_epoch
-    into is_ordinary, floors_are_fresh, emits_lease_events, may_be_awaited, event_epoch
+                and e.delay_until_ms >= f.delayed_floor_ms and e.delay_until_ms <= p_now_ms),
+        c.lease_events, c.event_waiters_until_ms > p_now_ms, c.event_epoch
+    into is_ordinary, emits_lease_events, may_be_awaited, event_epoch
     from flowfabric.ff_lane_registry as l
     cross join flowfabric.ff_partition_config as c
     cross join (
-        select coalesce(min(x.checked_at_ms), p_now_ms) as oldest_check_ms
+        select
+            min(x.due_at_ms) as due_at_ms,
+            coalesce(max(x.floor_ms) filter (where x.capability_set_id = 0), 0) as delayed_floor_ms
         from flowfabric.ff_lane_floor as x
-        where x.lane_id = p_lane_id and x.capability_set_id = any (v_set_ids)
+        where x.lane_id = p_lane_id and x.capability_set_id = any (0 || served_set_ids)
     ) as f
     where l.lane_id = p_lane_id;
     if is_ordinary is not true then
@@ -711,7 +729,7 @@ begin
             s.capability_set_id, q.priority, q.from_ms, q.has_floor,
             case lead(q.priority) over w when q.priority then lead(q.created_at_ms) over w
                 else 9223372036854775807 end as until_ms
-        from unnest(v_set_ids) as s (capability_set_id)
+        from unnest(served_set_ids) as s (capability_set_id)
         cross join lateral (
             select e.priority, e.created_at_ms, e.execution_id, r.from_ms, r.has_floor
             from flowfabric._ff_queue_regions(p_lane_id, s.capability_set_id, true) as r
@@ -732,5 +750,5 @@ begin
     limit 1;
 end;
 $$;
-comment on function flowfabric._ff_find_best_head(text, text[], bigint) is
+comment on function flowfabric._ff_best_head(text, text[], bigint) is
 'Internal: which queue of a lane has the best execution for a worker with capabilities.';

@@ -7,7 +7,7 @@ create or replace function flowfabric._ff_schema_version()
 returns integer
 language sql immutable parallel safe
 as $$
-    select 22
+    select 23
 $$;
 comment on function flowfabric._ff_schema_version() is
 'Internal: the number of the last migration that these functions were written for.';
@@ -738,7 +738,6 @@ $$;
 comment on function flowfabric._ff_doctor_budgets_quotas(bigint) is
 'Internal: budgets that stop work, and slots and reservations that nobody uses.';
 
--- A floor that asks to be looked below has no time of its last check; it then counts from its last change.
 create or replace function flowfabric._ff_doctor_claim_floor(p_now_ms bigint)
 returns setof flowfabric.ff_finding
 language plpgsql stable
@@ -751,7 +750,7 @@ begin
         'Run the scanner claim_floor; until then late work may wait unseen.',
         jsonb_build_object('lane', f.lane_id, 'segments', count(*), 'checked_at_ms', min(f.checked_at_ms))
     from flowfabric.ff_lane_floor as f
-    where coalesce(nullif(f.checked_at_ms, 0), f.raised_at_ms) <= p_now_ms - 60000
+    where f.checked_at_ms <= p_now_ms - 60000
     group by f.lane_id
     order by f.lane_id;
 end;

@@ -97,7 +97,8 @@ comment on function flowfabric._ff_idle_run(text, text) is 'Internal: the report
 -- at again. No row for one that is not due after all, unless it was asked for by name.
 --
 -- The next run is counted from the beginning of this one: then nothing that becomes due waits for longer than the
--- interval, however long a run takes.
+-- interval, however long a run takes. But one that took long and found nothing has walked over what vacuum could not
+-- remove, which the next one does again: a rest of twenty times as long leaves the server to others.
 create or replace function flowfabric._ff_run_if_due(
     p_scanner text,
     p_limit integer,
@@ -115,6 +116,7 @@ declare
     v_error text;
     v_detail text;
     v_duration_ms integer;
+    v_rest_ms bigint := 0;
     v_failures integer;
 begin
     select s.* into v_scanner
@@ -147,6 +149,9 @@ begin
     end;
     v_duration_ms := least(extract(epoch from clock_timestamp() - v_started_at) * 1000, 2147483647)::integer;
     v_failures := case when v_error is null then 0 else v_scanner.consecutive_failures + 1 end;
+    if v_failures = 0 and v_scan.processed + v_scan.skipped + v_scan.errors = 0 then
+        v_rest_ms := 20 * (flowfabric.ff_now_ms() - v_now_ms);
+    end if;
 
     update flowfabric.ff_scanner as s
     set last_run_at_ms = v_now_ms,
@@ -158,7 +163,8 @@ begin
         consecutive_failures = v_failures,
         last_error = coalesce(v_error, s.last_error),
         next_due_at_ms = v_now_ms + case
-            when v_scan.more then 0 else s.interval_ms * (2 ^ least(v_failures, 5))::bigint
+            when v_scan.more then 0
+            else greatest(s.interval_ms * (2 ^ least(v_failures, 5))::bigint, v_rest_ms)
         end
     where s.scanner = p_scanner;
     return next row(

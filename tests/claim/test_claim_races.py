@@ -169,7 +169,7 @@ def old(db: Connection, clock: Clock) -> Row:
     clock.freeze(200_000)
     create(db, "young")
     assert names(claim(db)) == ["young"]
-    assert value(db, "select floor_ms from flowfabric.ff_lane_floor") == 199_000
+    assert value(db, "select floor_ms from flowfabric.ff_lane_floor") == 199_900
     return claimed
 
 
@@ -209,12 +209,31 @@ def test_a_creation_that_commits_late_is_found_when_the_recheck_is_due(
     clock.freeze(205_000)
     create(db, "a", "b", "c")
     assert names(claim(db)) == ["a"]
-    assert value(db, "select floor_ms from flowfabric.ff_lane_floor") == 204_000
+    assert value(db, "select floor_ms from flowfabric.ff_lane_floor") == 204_900
     leader.commit()
     clock.freeze(205_999)
     assert names(claim(db)) == ["b"]
     clock.freeze(206_000)
     assert names(claim(db)) == ["late"]
+
+
+def test_a_floor_row_that_stays_busy_hides_nothing_for_long(
+    db: Connection, leader: Connection, old: Row, clock: Clock
+) -> None:
+    create(db, "late")
+    db.execute(
+        "update flowfabric.ff_exec_core set created_at_ms = 100000 where eligibility_state = 'eligible_now'"
+    )
+    create(db, *"abcd")
+    leader.execute("select from flowfabric.ff_lane_floor for no key update")
+    clock.freeze(201_000)
+    assert names(claim(db)) == ["a"], "who holds it is about to check it"
+    clock.freeze(201_499)
+    assert names(claim(db)) == ["b"]
+    clock.freeze(201_520)
+    assert names(claim(db)) == ["c"], "nine calls of ten go on without a check"
+    clock.freeze(201_600)
+    assert names(claim(db)) == ["late"], "the tenth does without floors"
 
 
 def test_an_execution_that_somebody_holds_keeps_the_floor_down(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +12,11 @@ from tests.conftest import Clock, Connect
 from tests.support.cluster import Connection
 
 CLAIM = "select c.* from flowfabric.ff_claim_next(%(lanes)s, 'w', 'w-1', %(capabilities)s, %(max)s) as c"
+END_ALL = (
+    "update flowfabric.ff_exec_core set lifecycle_phase = 'terminal', terminal_at_ms = 1,"
+    " eligibility_state = 'not_applicable', blocking_reason = 'none', terminal_outcome = 'success',"
+    " delay_until_ms = null"
+)
 
 
 def buffers(connection: Connection, **arguments: Any) -> int:
@@ -22,16 +28,25 @@ def buffers(connection: Connection, **arguments: Any) -> int:
     return int(node["Shared Hit Blocks"] + node["Shared Read Blocks"] + node["Shared Dirtied Blocks"])
 
 
-def test_dead_entries_below_the_floor_are_not_read(connect: Connect, db: Connection, clock: Clock) -> None:
+@pytest.fixture
+def old_snapshot(connect: Connect) -> Callable[[], None]:
+    """Holds a snapshot open, so that nothing that dies from then on is removed."""
+
+    def hold() -> None:
+        holder = connect(autocommit=False)
+        holder.execute("set transaction isolation level repeatable read")
+        holder.execute("select 1")
+
+    return hold
+
+
+def test_dead_entries_below_the_floor_are_not_read(
+    old_snapshot: Callable[[], None], db: Connection, clock: Clock
+) -> None:
     clock.freeze(100_000)
     fill(db, 20_000)
-    snapshot = connect(autocommit=False)
-    snapshot.execute("set transaction isolation level repeatable read")
-    snapshot.execute("select 1")
-    db.execute(
-        "update flowfabric.ff_exec_core set lifecycle_phase = 'terminal', terminal_at_ms = 1,"
-        " eligibility_state = 'not_applicable', blocking_reason = 'none', terminal_outcome = 'success'"
-    )
+    old_snapshot()
+    db.execute(END_ALL)
     clock.freeze(200_000)
     create(db, *(str(n) for n in range(40)))
     buffers(db)
@@ -45,6 +60,52 @@ def test_dead_entries_below_the_floor_are_not_read(connect: Connect, db: Connect
     assert max(batch) < 300
     assert max(merged) < 300
     assert names(claim(db)) == ["28"]
+
+
+def test_dead_delays_below_the_floor_are_not_read(
+    old_snapshot: Callable[[], None], db: Connection, clock: Clock
+) -> None:
+    clock.freeze(100_000)
+    fill(db, 20_000)
+    db.execute(
+        "update flowfabric.ff_exec_core set eligibility_state = 'not_eligible_until_time',"
+        " blocking_reason = 'waiting_for_delay', delay_until_ms = 100001"
+    )
+    old_snapshot()
+    db.execute(END_ALL)
+    clock.freeze(200_000)
+    create(db, "delayed", delay_until_ms=200_001)
+    create(db, *(str(n) for n in range(40)))
+    without_floor = buffers(db)
+    clock.freeze(200_001)
+    assert names(claim(db)) == ["delayed"]
+    clock.freeze(201_001)
+    buffers(db)
+    single = [buffers(db) for _ in range(10)]
+    batch = [buffers(db, max=2) for _ in range(5)]
+    routed = [buffers(db, capabilities=["x"]) for _ in range(5)]
+    assert max(single) < 150 < without_floor
+    assert max(batch) < 300
+    assert max(routed) < 300
+
+
+def test_a_look_from_the_beginning_that_takes_long_is_followed_by_a_rest(
+    old_snapshot: Callable[[], None], db: Connection
+) -> None:
+    fill(db, 50_000)
+    old_snapshot()
+    db.execute(END_ALL)
+    create(db, *"abc")
+    claim(db)
+    db.execute("update flowfabric.ff_lane_floor set checked_at_ms = 0, due_at_ms = 0")
+    (claimed,) = claim(db)
+    row = db.execute("select checked_at_ms, due_at_ms from flowfabric.ff_lane_floor").fetchone()
+    assert row is not None
+    checked_at, due_at = row
+    rest = checked_at - claimed["started_at_ms"]
+    assert rest >= 20, "50 000 dead entries take more than a millisecond"
+    assert rest % 20 == 0
+    assert due_at == claimed["started_at_ms"] + 250, "moving the floor on takes no time"
 
 
 @pytest.mark.parametrize("analyzed", [0, 50])

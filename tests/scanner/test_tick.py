@@ -10,6 +10,7 @@ from functools import partial
 import psycopg
 import pytest
 
+from tests.claim.support import fill
 from tests.conftest import Clock, Connect, RoleConnection
 from tests.scanner.ticking import Engine, Row, call, rows, statuses, tick, uuid, value, wire_id
 from tests.support.cluster import Connection
@@ -373,3 +374,21 @@ def test_a_key_that_somebody_is_using_anew_is_kept(engine: Engine, connect: Conn
     producer.commit()
     assert call(engine.db, "ff_sweep_dedup")["processed"] == 0
     assert value(engine.db, "select execution_id::text from flowfabric.ff_execution_idempotency") == uuid(7)
+
+
+def test_a_run_that_took_long_and_found_nothing_is_followed_by_a_rest(
+    db: Connection, connect: Connect
+) -> None:
+    fill(db, 50_000, state="leased")
+    db.execute("update flowfabric.ff_exec_core set lease_expires_at_ms = 1")
+    holder = connect(autocommit=False)
+    holder.execute("set transaction isolation level repeatable read")
+    holder.execute("select 1")
+    db.execute("delete from flowfabric.ff_exec_core")
+    call(db, "ff_set_scanner", scanner="lease_expiry", interval_ms=1)
+    assert tick(db, "lease_expiry")["lease_expiry"]["processed"] == 0
+    rest = value(
+        db, "select next_due_at_ms - last_run_at_ms from flowfabric.ff_scanner where scanner = 'lease_expiry'"
+    )
+    assert rest >= 20, "50 000 dead entries take more than a millisecond"
+    assert rest % 20 == 0

@@ -32,6 +32,7 @@ _EVENT_STREAMS = ("completion", "lease", "signal", "operator", "worker")
 #: or from settings, and where an attempt is stored.
 _NO_DATA = {
     "ff_exec_core": {"public_state", "attempt_is_deferred"},
+    "ff_lane_floor": {"due_at_ms"},
     "ff_lane_registry": {"home_partition", "waiters_until_ms"},
     "ff_waiter": {"at_once"},
 }
@@ -106,8 +107,13 @@ def readings(db: Connection, world: World) -> Facts:
 def _answer(db: Connection, function: str, arguments: dict[str, Any]) -> list[dict[str, Any]]:
     named = ", ".join(f"p_{name} => %({name})s" for name in arguments)
     rows = db.execute(f"select to_jsonb(r) from flowfabric.{function}({named}) as r", arguments)
-    # The last row of events is a position: where the reader stands, which moves by itself.
-    return [row for (row,) in rows if function != "ff_read_events" or row["event_id"]]
+    if function == "ff_read_events":
+        # The last row is a position: where the reader stands, which moves by itself.
+        return [row for (row,) in rows if row["event_id"]]
+    if function == "ff_list_settings":
+        # A default may change with a release, what somebody has set may not.
+        return [{"name": row["name"], "set": None if row["is_default"] else row["value"]} for (row,) in rows]
+    return [row for (row,) in rows]
 
 
 def schema_of(dsn: str) -> Catalogue:
