@@ -49,6 +49,8 @@ _LOGGER = logging.getLogger("flowfabric.worker")
 LARGEST_CLAIM = 100
 CLAIMS_AT_ONCE = 2
 THIRD_LOOK_S = 0.1
+# The database knows for a minute at most that somebody waits: who listens must say so again in time.
+LONGEST_PAUSE_S = 30.0
 LOOP_LAG_WORTH_TELLING_S = 0.5
 
 
@@ -266,7 +268,7 @@ class Runtime:
             else:
                 if looks_while_waiting == 2:
                     self._emit(events.Idle())
-                await wait_for(self._woken, self._options.poll_interval_s)
+                await wait_for(self._woken, self._pause_s)
 
     def _free_slots(self) -> int:
         if self._paused is not False:
@@ -277,16 +279,19 @@ class Runtime:
         return max(0, min(concurrency - self._running, 2 * concurrency - len(self._jobs)) - self._asked)
 
     @property
+    def _pause_s(self) -> float:
+        """For how long an idle worker waits to be called before it looks again."""
+        poll_interval_s = self._options.poll_interval_s
+        return min(poll_interval_s, LONGEST_PAUSE_S) if self._options.listen else poll_interval_s
+
+    @property
     def _is_waiter(self) -> bool:
         """Whether the database knows that this worker waits, and will for longer than until the next poll."""
-        return (
-            not self._options.listen
-            or time.monotonic() - self._registered_as_waiter_at < self._options.poll_interval_s / 2
-        )
+        return not self._options.listen or time.monotonic() - self._registered_as_waiter_at < self._pause_s / 2
 
     async def _register_as_waiter(self) -> None:
         now = time.monotonic()
-        wait_ms = min(60_000, int(2000 * self._options.poll_interval_s))
+        wait_ms = int(2000 * self._pause_s)
         await self._client.wait_for_work(self._options.lanes, self._options.instance_id, wait_ms=wait_ms)
         self._registered_as_waiter_at = now
 

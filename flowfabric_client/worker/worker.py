@@ -67,7 +67,8 @@ class Worker:
             instance_id: What tells this process from every other; made up unless given. Two processes must
                 never share one.
             namespace: Only take executions of this namespace; None takes those of all.
-            poll_interval_ms: How often an idle worker looks although nobody has called it.
+            poll_interval_ms: How often an idle worker looks although nobody has called it; while it listens,
+                twice a minute at least.
             listen: Be called by NOTIFY, on a connection of its own; False polls only.
             listen_dsn: Where to listen, if `dsn` leads to a pooler that cannot.
             run_ticks: Also run the engine's background scanners when they are due.

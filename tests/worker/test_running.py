@@ -15,7 +15,7 @@ from psycopg.conninfo import make_conninfo
 from flowfabric_client import AsyncClient, Client
 from flowfabric_client._call import Call
 from flowfabric_client.errors import SchemaVersionMismatchError
-from flowfabric_client.worker import Context, LeaseLost, SyncContext, Worker, events
+from flowfabric_client.worker import Context, LeaseLost, SyncContext, Worker, events, runtime
 from flowfabric_client.worker.calls import CallLine
 from flowfabric_client.worker.reporting import Reporter
 from tests.conftest import Connect
@@ -407,6 +407,26 @@ def test_one_empty_look_follows_the_claim_of_a_worker_that_is_known_to_wait(
         run.wait_for(events.Idle, 3)
     # What it was called for, whether there is more, and once again a moment later.
     assert looks == ["for one", "for all slots", "for all slots"]
+
+
+def test_an_idle_worker_that_seldom_polls_registers_again_before_it_is_forgotten(
+    database: str, db: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "LONGEST_PAUSE_S", 1.0)
+    worker = Worker(database, poll_interval_ms=60_000, run_ticks=False)
+    registrations: list[int] = []
+
+    def has_registered_again() -> bool:
+        row = db.execute(
+            "select until_ms, until_ms > flowfabric.ff_now_ms() from flowfabric.ff_waiter"
+        ).fetchone()
+        if row is not None and row[0] not in registrations:
+            registrations.append(row[0])
+        assert row is None or row[1], "it was forgotten"
+        return len(registrations) == 3
+
+    with running(worker):
+        wait_until(has_registered_again, "the worker registered for the third time")
 
 
 def is_listening(db: Connection, worker: Worker) -> bool:
