@@ -287,7 +287,8 @@ class Runtime:
     @property
     def _is_waiter(self) -> bool:
         """Whether the database knows that this worker waits, and will for longer than until the next poll."""
-        return not self._options.listen or time.monotonic() - self._registered_as_waiter_at < self._pause_s / 2
+        registered_for_s = time.monotonic() - self._registered_as_waiter_at
+        return not self._options.listen or registered_for_s < self._pause_s / 2
 
     async def _register_as_waiter(self) -> None:
         now = time.monotonic()
