@@ -1,7 +1,7 @@
 -- Claiming the next: which execution a worker gets, in what order, and everything that it is told about it.
 begin;
 \ir ../helpers.sql
-select plan(110);
+select plan(114);
 
 create function ff_tap.id(p_number integer)
 returns text
@@ -234,6 +234,21 @@ $$;
 select ok(
     (select count(*) = 3 and min(f.n) > 30 from (select count(*) as n from first_lane group by lane) as f),
     'fair draws the first lane by lot, anew for every call');
+rollback to lanes;
+select is(
+    (select array_agg(ff_tap.claimed(p_lanes => '{c,b,a}', p_lane_order => 'strict') order by n)
+     from generate_series(1, 9) as n), '{{51},{52},{41},{42},{43},{31},{32},{33},{34}}',
+    'one at a time, strict goes on to the next lane when one is empty');
+select is(ff_tap.claimed(p_lanes => '{a,b,c}'), '{}', 'until all are');
+rollback to lanes;
+select is(
+    ff_tap.claimed(p_lanes => '{b,a,c}', p_lane_order => 'global'), '{51}', 'one at a time, global takes the best of all');
+rollback to lanes;
+select is(
+    (select array_agg(x order by x)
+     from (select ff_tap.claimed(p_lanes => '{a,b,c}') as ids from generate_series(1, 9)) as c
+     cross join unnest(c.ids) as x), '{31,32,33,34,41,42,43,51,52}',
+    'one at a time, fair leaves nothing in any lane');
 rollback to lanes;
 select is(ff_tap.claimed(p_max => 100, p_lanes => '{a}'), '{31,32,33,34}', 'other lanes are left alone');
 rollback to lanes;

@@ -15,10 +15,11 @@
 -- Work of one lane is what most calls ask for. If the lane is in order (nothing to promote, no floor to move) and first
 -- attempts wait at the head of its queue, they take a quick way: for one execution plain statements and scalars, for
 -- several a plain scan of the head and one statement that claims it, half as long as the general way. A worker with
--- capabilities serves several queues, and takes that way for one execution: the best of their heads. If fewer wait than
--- are wanted, and somebody looked below the floors so recently that the general way would not either, that is all. The
--- quick way ends where anything is out of the ordinary, and then the other one begins from the start; a row that was
--- locked by then stays locked for it. A test holds the rows of both, and of the moves in 20_lease, equal.
+-- capabilities serves several queues, and takes that way for one execution: the best of their heads. Of several lanes a
+-- claim of one looks into the next if there is nothing in the one whose turn it is. If fewer wait than are wanted, and
+-- somebody looked below the floors so recently that the general way would not either, that is all. The quick way ends
+-- where anything is out of the ordinary, and then the other one begins from the start; a row that was locked by then
+-- stays locked for it. A test holds the rows of both, and of the moves in 20_lease, equal.
 --
 -- The planner settings: 15_batch/_moves.sql.
 create or replace function flowfabric.ff_claim_next(
@@ -44,7 +45,8 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     c_fn constant text := 'ff_claim_next';
-    v_lane_id text := p_lanes[1];
+    v_lanes text[] := p_lanes;
+    v_lane_id text;
     v_now_ms bigint;
     v_set_id integer;
     v_tokens text[];
@@ -81,19 +83,24 @@ declare
     v_head_row_ids tid[];
     v_next record;
 begin
+    -- All in one condition (HOTPATH 2.7). A lane that is known has a good name, and the names of the worker are
+    -- searched together: a regular expression takes 2 us.
+    if (
+        octet_length(p_worker_id) between 1 and 256 and octet_length(p_worker_instance_id) between 1 and 256
+        and not flowfabric._ff_has_space_or_control(p_worker_id || p_worker_instance_id)
+        and p_max between 1 and 100 and p_lease_ttl_ms between 1 and 86400000
+        and (cardinality(p_capabilities) = 0 or p_max = 1 and flowfabric._ff_are_capabilities(p_capabilities))
+        and p_lane_order in ('fair', 'strict', 'global') and num_nonnulls(p_namespace, p_partition_key) = 0
+        and p_include_resumed and p_promote_due and p_with_payload is not null) is not true
+    then
+        v_lanes := '{}'::text[];
+    elsif cardinality(p_lanes) > 1 then
+        v_lanes := case when p_max = 1 then flowfabric._ff_lanes_in_turn(p_lanes, p_lane_order) else '{}'::text[] end;
+    end if;
+    v_now_ms := flowfabric.ff_now_ms();
+
     <<quick_way>>
-    begin
-        -- All in one condition (HOTPATH 2.7). A lane that is known has a good name, and the names of the worker are
-        -- searched together: a regular expression takes 2 us.
-        exit quick_way when (
-            cardinality(p_lanes) = 1 and octet_length(p_worker_id) between 1 and 256
-            and octet_length(p_worker_instance_id) between 1 and 256
-            and not flowfabric._ff_has_space_or_control(p_worker_id || p_worker_instance_id)
-            and p_max between 1 and 100 and p_lease_ttl_ms between 1 and 86400000
-            and (cardinality(p_capabilities) = 0 or p_max = 1 and flowfabric._ff_are_capabilities(p_capabilities))
-            and p_lane_order in ('fair', 'strict', 'global') and num_nonnulls(p_namespace, p_partition_key) = 0
-            and p_include_resumed and p_promote_due and p_with_payload is not null) is not true;
-        v_now_ms := flowfabric.ff_now_ms();
+    foreach v_lane_id in array coalesce(v_lanes, '{}') loop
         if cardinality(p_capabilities) = 0 then
             -- Preparing a statement takes longer than running it, 10 us for each table that it reads. So the head of
             -- the queue is found without _ff_queue_regions where there is one floor and nothing above it, the usual
@@ -254,7 +261,10 @@ begin
         if not found and (v_priority is null or cardinality(p_capabilities) = 0)
             and flowfabric._ff_is_nothing_left(v_lane_id, v_served_set_ids, v_priority, v_now_ms)
         then
-            return;
+            if v_lane_id = v_lanes[cardinality(v_lanes)] then
+                return;
+            end if;
+            continue quick_way;
         end if;
         exit quick_way when v_is_plain is not true;
 
@@ -317,7 +327,8 @@ begin
             return next v_claim;
             return;
         end if;
-    end quick_way;
+        exit quick_way;
+    end loop quick_way;
 
     perform flowfabric._ff_check_next_args(
         p_lanes, p_worker_id, p_worker_instance_id, p_max, p_namespace, p_lane_order,
@@ -347,6 +358,27 @@ comment on function flowfabric.ff_claim_next(
 grant execute on function flowfabric.ff_claim_next(
     text[], text, text, text[], integer, bigint, text, text, boolean, boolean, boolean, smallint)
 to flowfabric_worker;
+
+-- The lanes in which a claim of one looks, one after the other, until it finds something. None where one is unknown or
+-- named twice, or where the order is that of all lanes together.
+create or replace function flowfabric._ff_lanes_in_turn(p_lanes text[], p_lane_order text)
+returns text[]
+language plpgsql volatile
+as $$
+declare
+    v_lanes text[];
+begin
+    select array_agg(
+        l.lane_id
+        order by case when p_lane_order = 'fair' then random() else array_position(p_lanes, l.lane_id::text) end)
+    into v_lanes
+    from flowfabric.ff_lane_registry as l
+    where l.lane_id = any (p_lanes) and array_ndims(p_lanes) = 1 and p_lane_order <> 'global';
+    return case when cardinality(v_lanes) = cardinality(p_lanes) then v_lanes end;
+end;
+$$;
+comment on function flowfabric._ff_lanes_in_turn(text[], text) is
+'Internal: known lanes in the order in which a claim of one looks into them; NULL leaves it to the general way.';
 
 -- Where the quick way for several begins. NULL where anything but a first attempt without quota and budget is among
 -- them.

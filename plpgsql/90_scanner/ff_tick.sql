@@ -116,7 +116,7 @@ declare
     v_error text;
     v_detail text;
     v_duration_ms integer;
-    v_rest_ms bigint := 0;
+    v_rest_ms bigint := 0::bigint;
     v_failures integer;
 begin
     select s.* into v_scanner
