@@ -1,7 +1,7 @@
 -- Claim floors: where a claim starts to read, and that nothing which comes back or comes late stays unseen.
 begin;
 \ir ../helpers.sql
-select plan(64);
+select plan(68);
 
 create function ff_tap.id(p_number integer)
 returns text
@@ -149,6 +149,20 @@ rollback to late;
 select ff_tap.execution_of(95000, 12), ff_tap.execution(ff_tap.id(13));
 select ff_tap.freeze_time(102200);
 select is(ff_tap.claimed(p_max => 9), '{13,12}', 'a batch with room left finds it at once, behind what it had already');
+rollback to late;
+
+-- A clock that goes back
+select ff_tap.freeze_time(96000);
+select ff_tap.execution(ff_tap.id(12)), ff_tap.execution(ff_tap.id(13));
+savepoint back;
+select is(ff_tap.claimed(), '{12}', 'what is created after the clock went back is seen at once');
+select is(
+    (select f.floor_ms from flowfabric.ff_lane_floor as f where f.priority = 0), 95900::bigint,
+    'the floor has gone back with it');
+rollback to back;
+select is(
+    (select s.processed from flowfabric.ff_scan_claim_floors() as s), 2, 'the scanner moves floors of the future too');
+select is(ff_tap.claimed(p_max => 9), '{12,13}', 'so that nothing is hidden');
 rollback to late;
 
 -- What the engine itself makes eligible again is announced (R6)

@@ -53,13 +53,23 @@ $$;
 comment on function flowfabric._ff_delayed_floor(text, boolean) is
 'Internal: from which time on the delayed executions of a lane are read.';
 
+-- A time that lies further ahead than it was ever set means that the clock went back: what is created now lies below.
+create or replace function flowfabric._ff_is_floor_due(p_due_at_ms bigint, p_recheck_ms bigint, p_now_ms bigint)
+returns boolean
+language sql immutable parallel safe
+as $$
+    select p_due_at_ms <= p_now_ms or p_due_at_ms > p_now_ms + p_recheck_ms
+$$;
+comment on function flowfabric._ff_is_floor_due(bigint, bigint, bigint) is
+'Internal: whether a claim has to move a floor before it reads the queue.';
+
 -- The caller has locked the floor row, in an earlier statement: an execution that was announced since would otherwise
 -- be out of sight here, and its announcement overwritten. Everything eligible counts, whoever may claim it: a floor is
 -- shared by all workers. Growth by mere passing of time is none, or an idle segment would never be forgotten.
 --
 -- A look from the beginning walks over everything that vacuum has left there: 0.2 us each, so 1 s if an old snapshot
 -- was held open for five million claims. After it comes a rest of twenty times as long, which is written as a later
--- time of the check.
+-- time of the check. It has a limit, because a look can take long for another reason.
 create or replace function flowfabric._ff_move_floor(
     p_floor flowfabric.ff_lane_floor,
     p_from_beginning boolean,
@@ -95,7 +105,8 @@ begin
     end if;
     v_floor_ms := least(v_oldest_ms, p_now_ms - v_lag_ms);
     if p_from_beginning then
-        v_checked_at_ms := p_now_ms + 20 * greatest(flowfabric.ff_now_ms() - v_started_at_ms, 0);
+        v_checked_at_ms := p_now_ms + least(
+            20 * greatest(flowfabric.ff_now_ms() - v_started_at_ms, 0), 30 * p_recheck_ms);
     end if;
     update flowfabric.ff_lane_floor as f
     set floor_ms = v_floor_ms,
@@ -131,7 +142,7 @@ language plpgsql volatile
 as $$
 declare
     v_floor flowfabric.ff_lane_floor;
-    v_is_due boolean;
+    v_from_beginning boolean;
     v_oldest_ms bigint;
 begin
     found_below := false;
@@ -139,11 +150,13 @@ begin
         select f.*
         from flowfabric.ff_lane_floor as f
         where f.lane_id = any (p_lanes) and f.capability_set_id = any (0 || p_set_ids)
-            and (f.checked_at_ms <= p_checked_until_ms or f.due_at_ms <= p_now_ms)
+            and (
+                f.checked_at_ms <= p_checked_until_ms
+                or flowfabric._ff_is_floor_due(f.due_at_ms, p_recheck_ms, p_now_ms))
         for no key update skip locked
     loop
-        v_is_due := v_floor.checked_at_ms <= p_checked_until_ms;
-        v_oldest_ms := flowfabric._ff_move_floor(v_floor, v_is_due, p_recheck_ms, p_now_ms);
+        v_from_beginning := v_floor.checked_at_ms <= p_checked_until_ms or v_floor.due_at_ms > p_now_ms + p_recheck_ms;
+        v_oldest_ms := flowfabric._ff_move_floor(v_floor, v_from_beginning, p_recheck_ms, p_now_ms);
         found_below := found_below or coalesce(v_oldest_ms < v_floor.floor_ms, false);
     end loop;
     some_are_stuck := exists (

@@ -637,7 +637,7 @@ begin
             uses_floors and exists (
                 select from flowfabric.ff_lane_floor as f
                 where f.lane_id = l.lane_id and f.capability_set_id = any (0 || v_set_ids)
-                    and f.due_at_ms <= now_ms)
+                    and flowfabric._ff_is_floor_due(f.due_at_ms, v_recheck_ms, now_ms))
         into v_serves, v_has_due, v_has_old_floors
         from flowfabric.ff_lane_registry as l
         where l.lane_id = v_lane_id;

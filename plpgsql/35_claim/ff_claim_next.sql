@@ -107,7 +107,8 @@ begin
             -- case: a queue has more than one floor if it has more than one priority.
             select
                 l.lane_state in ('active', 'draining')
-                and c.claim_floor_recheck_ms > 0 and (f.due_at_ms <= v_now_ms) is not true
+                and c.claim_floor_recheck_ms > 0
+                and flowfabric._ff_is_floor_due(f.due_at_ms, c.claim_floor_recheck_ms, v_now_ms) is not true
                 and not exists (
                     select from flowfabric.ff_exec_core as e
                     where e.eligibility_state = 'not_eligible_until_time' and e.lane_id = l.lane_id
@@ -732,7 +733,8 @@ begin
     served_set_ids := flowfabric._ff_covered_sets(p_capabilities);
     select
         l.lane_state in ('active', 'draining')
-        and c.claim_floor_recheck_ms > 0 and (f.due_at_ms <= p_now_ms) is not true
+        and c.claim_floor_recheck_ms > 0
+        and flowfabric._ff_is_floor_due(f.due_at_ms, c.claim_floor_recheck_ms, p_now_ms) is not true
         and not exists (
             select from flowfabric.ff_exec_core as e
             where e.eligibility_state = 'not_eligible_until_time' and e.lane_id = l.lane_id

@@ -29,6 +29,7 @@ begin
         select f.*
         from flowfabric.ff_lane_floor as f
         where v_recheck_ms = 0 or f.checked_at_ms <= v_now_ms - v_recheck_ms
+            or f.due_at_ms > v_now_ms + v_recheck_ms
         order by f.checked_at_ms, f.lane_id, f.capability_set_id, f.priority
         limit case when v_recheck_ms > 0 then p_limit end
     loop

@@ -385,10 +385,10 @@ def test_a_run_that_took_long_and_found_nothing_is_followed_by_a_rest(
     holder.execute("set transaction isolation level repeatable read")
     holder.execute("select 1")
     db.execute("delete from flowfabric.ff_exec_core")
-    call(db, "ff_set_scanner", scanner="lease_expiry", interval_ms=1)
+    call(db, "ff_set_scanner", scanner="lease_expiry", interval_ms=10)
     assert tick(db, "lease_expiry")["lease_expiry"]["processed"] == 0
     rest = value(
         db, "select next_due_at_ms - last_run_at_ms from flowfabric.ff_scanner where scanner = 'lease_expiry'"
     )
-    assert rest >= 20, "50 000 dead entries take more than a millisecond"
+    assert 10 < rest <= 100, "50 000 dead entries take more than a millisecond"
     assert rest % 20 == 0
