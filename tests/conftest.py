@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any, Protocol
 
@@ -100,6 +100,18 @@ def connect(database: str) -> Iterator[Connect]:
             return connection
 
         yield factory
+
+
+@pytest.fixture
+def old_snapshot(connect: Connect) -> Callable[[], None]:
+    """Holds a snapshot open, so that nothing that dies from then on is removed."""
+
+    def hold() -> None:
+        holder = connect(autocommit=False)
+        holder.execute("set transaction isolation level repeatable read")
+        holder.execute("select 1")
+
+    return hold
 
 
 @pytest.fixture

@@ -28,18 +28,6 @@ def buffers(connection: Connection, **arguments: Any) -> int:
     return int(node["Shared Hit Blocks"] + node["Shared Read Blocks"] + node["Shared Dirtied Blocks"])
 
 
-@pytest.fixture
-def old_snapshot(connect: Connect) -> Callable[[], None]:
-    """Holds a snapshot open, so that nothing that dies from then on is removed."""
-
-    def hold() -> None:
-        holder = connect(autocommit=False)
-        holder.execute("set transaction isolation level repeatable read")
-        holder.execute("select 1")
-
-    return hold
-
-
 def test_dead_entries_below_the_floor_are_not_read(
     old_snapshot: Callable[[], None], db: Connection, clock: Clock
 ) -> None:

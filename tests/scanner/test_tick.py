@@ -377,13 +377,11 @@ def test_a_key_that_somebody_is_using_anew_is_kept(engine: Engine, connect: Conn
 
 
 def test_a_run_that_took_long_and_found_nothing_is_followed_by_a_rest(
-    db: Connection, connect: Connect
+    db: Connection, old_snapshot: Callable[[], None]
 ) -> None:
     fill(db, 50_000, state="leased")
     db.execute("update flowfabric.ff_exec_core set lease_expires_at_ms = 1")
-    holder = connect(autocommit=False)
-    holder.execute("set transaction isolation level repeatable read")
-    holder.execute("select 1")
+    old_snapshot()
     db.execute("delete from flowfabric.ff_exec_core")
     call(db, "ff_set_scanner", scanner="lease_expiry", interval_ms=10)
     assert tick(db, "lease_expiry")["lease_expiry"]["processed"] == 0
