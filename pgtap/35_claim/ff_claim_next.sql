@@ -1,7 +1,7 @@
 -- Claiming the next: which execution a worker gets, in what order, and everything that it is told about it.
 begin;
 \ir ../helpers.sql
-select plan(114);
+select plan(116);
 
 create function ff_tap.id(p_number integer)
 returns text
@@ -456,6 +456,11 @@ select is(
 select is(
     ff_tap.refusal($$ '{ä}', 'p', 'p-1' $$), 'invalid_input lanes not_printable_ascii', 'in printable ASCII');
 select is(ff_tap.refusal($$ '{{a,b}}', 'p', 'p-1' $$), 'invalid_input lanes nested', 'in one dimension');
+select ff_tap.execution(ff_tap.id(800 + n), p_lane_id => 'l' || n::text) from generate_series(1, 33) as n;
+select is(ff_tap.refusal($$ '{{l1}}', 'p', 'p-1' $$), 'invalid_input lanes nested', 'a known lane too');
+select is(
+    ff_tap.refusal($$ array(select 'l' || n from generate_series(1, 33) as n), 'p', 'p-1' $$),
+    'invalid_input lanes too_many_items', 'and no more than 32, known or not');
 select is(ff_tap.refusal($$ '{a}', null, 'p-1' $$), 'invalid_input worker_id null', 'the worker has a name');
 select is(
     ff_tap.refusal($$ '{a}', 'p', E'p\t1' $$), 'invalid_input worker_instance_id space_or_control',

@@ -86,7 +86,8 @@ begin
     -- All in one condition (HOTPATH 2.7). A lane that is known has a good name, and the names of the worker are
     -- searched together: a regular expression takes 2 us.
     if (
-        octet_length(p_worker_id) between 1 and 256 and octet_length(p_worker_instance_id) between 1 and 256
+        array_ndims(p_lanes) = 1 and octet_length(p_worker_id) between 1 and 256
+        and octet_length(p_worker_instance_id) between 1 and 256
         and not flowfabric._ff_has_space_or_control(p_worker_id || p_worker_instance_id)
         and p_max between 1 and 100 and p_lease_ttl_ms between 1 and 86400000
         and (cardinality(p_capabilities) = 0 or p_max = 1 and flowfabric._ff_are_capabilities(p_capabilities))
@@ -361,7 +362,7 @@ grant execute on function flowfabric.ff_claim_next(
 to flowfabric_worker;
 
 -- The lanes in which a claim of one looks, one after the other, until it finds something. None where one is unknown or
--- named twice, or where the order is that of all lanes together.
+-- named twice, where there are too many, or where the order is that of all lanes together.
 create or replace function flowfabric._ff_lanes_in_turn(p_lanes text[], p_lane_order text)
 returns text[]
 language plpgsql volatile
@@ -374,7 +375,7 @@ begin
         order by case when p_lane_order = 'fair' then random() else array_position(p_lanes, l.lane_id::text) end)
     into v_lanes
     from flowfabric.ff_lane_registry as l
-    where l.lane_id = any (p_lanes) and array_ndims(p_lanes) = 1 and p_lane_order <> 'global';
+    where l.lane_id = any (p_lanes) and cardinality(p_lanes) <= 32 and p_lane_order <> 'global';
     return case when cardinality(v_lanes) = cardinality(p_lanes) then v_lanes end;
 end;
 $$;
