@@ -6,6 +6,8 @@
 -- depends: 0022.lean-calls
 
 alter table flowfabric.ff_lane_floor add column if not exists due_at_ms bigint not null default 0;
+comment on column flowfabric.ff_lane_floor.capability_set_id is
+'Required capabilities of the executions in the segment; 0 stands for the delayed executions of the lane.';
 comment on column flowfabric.ff_lane_floor.floor_ms is
 'Claims begin to read the segment at executions created at this time; what comes back below it lowers it.';
 comment on column flowfabric.ff_lane_floor.checked_at_ms is

@@ -54,11 +54,20 @@ comment on function flowfabric._ff_delayed_floor(text, boolean) is
 'Internal: from which time on the delayed executions of a lane are read.';
 
 -- A time that lies further ahead than it was ever set means that the clock went back: what is created now lies below.
+create or replace function flowfabric._ff_is_floor_ahead(p_due_at_ms bigint, p_recheck_ms bigint, p_now_ms bigint)
+returns boolean
+language sql immutable parallel safe
+as $$
+    select p_due_at_ms > p_now_ms + p_recheck_ms
+$$;
+comment on function flowfabric._ff_is_floor_ahead(bigint, bigint, bigint) is
+'Internal: whether a floor was last moved at a time that has not come yet.';
+
 create or replace function flowfabric._ff_is_floor_due(p_due_at_ms bigint, p_recheck_ms bigint, p_now_ms bigint)
 returns boolean
 language sql immutable parallel safe
 as $$
-    select p_due_at_ms <= p_now_ms or p_due_at_ms > p_now_ms + p_recheck_ms
+    select p_due_at_ms <= p_now_ms or flowfabric._ff_is_floor_ahead(p_due_at_ms, p_recheck_ms, p_now_ms)
 $$;
 comment on function flowfabric._ff_is_floor_due(bigint, bigint, bigint) is
 'Internal: whether a claim has to move a floor before it reads the queue.';
@@ -68,12 +77,12 @@ comment on function flowfabric._ff_is_floor_due(bigint, bigint, bigint) is
 -- shared by all workers. Growth by mere passing of time is none, or an idle segment would never be forgotten.
 --
 -- A look from the beginning walks over everything that vacuum has left there: 0.2 us each, so 1 s if an old snapshot
--- was held open for five million claims. After it comes a rest of twenty times as long, which is written as a later
--- time of the check. It has a limit, because a look can take long for another reason.
+-- was held open for five million claims. After it comes a rest, which is written as a later time of the check.
 create or replace function flowfabric._ff_move_floor(
     p_floor flowfabric.ff_lane_floor,
     p_from_beginning boolean,
     p_recheck_ms bigint,
+    p_lag_ms bigint,
     p_now_ms bigint
 )
 returns bigint
@@ -83,7 +92,6 @@ declare
     v_started_at_ms bigint := flowfabric.ff_now_ms();
     v_oldest_ms bigint;
     v_floor_ms bigint;
-    v_lag_ms bigint := flowfabric._ff_setting_value('claim_floor_lag_ms');
     v_checked_at_ms bigint := p_floor.checked_at_ms;
     v_from_ms bigint := case when p_from_beginning then 0 else p_floor.floor_ms end;
 begin
@@ -103,10 +111,9 @@ begin
         order by e.created_at_ms
         limit 1;
     end if;
-    v_floor_ms := least(v_oldest_ms, p_now_ms - v_lag_ms);
+    v_floor_ms := least(v_oldest_ms, p_now_ms - p_lag_ms);
     if p_from_beginning then
-        v_checked_at_ms := p_now_ms + least(
-            20 * greatest(flowfabric.ff_now_ms() - v_started_at_ms, 0), 30 * p_recheck_ms);
+        v_checked_at_ms := p_now_ms + flowfabric._ff_rest_ms(v_started_at_ms, 30 * p_recheck_ms);
     end if;
     update flowfabric.ff_lane_floor as f
     set floor_ms = v_floor_ms,
@@ -119,7 +126,7 @@ begin
     return v_oldest_ms;
 end;
 $$;
-comment on function flowfabric._ff_move_floor(flowfabric.ff_lane_floor, boolean, bigint, bigint) is
+comment on function flowfabric._ff_move_floor(flowfabric.ff_lane_floor, boolean, bigint, bigint, bigint) is
 'Internal: R4. Moves a locked floor to the oldest eligible execution of its segment, which it returns the age of.';
 
 -- R1 and R2 ask for a look below floors that were not checked for a while, R4 for moving them afterwards. Moved first,
@@ -141,6 +148,7 @@ create or replace function flowfabric._ff_check_floors(
 language plpgsql volatile
 as $$
 declare
+    v_lag_ms bigint := flowfabric._ff_setting_value('claim_floor_lag_ms');
     v_floor flowfabric.ff_lane_floor;
     v_from_beginning boolean;
     v_oldest_ms bigint;
@@ -155,8 +163,9 @@ begin
                 or flowfabric._ff_is_floor_due(f.due_at_ms, p_recheck_ms, p_now_ms))
         for no key update skip locked
     loop
-        v_from_beginning := v_floor.checked_at_ms <= p_checked_until_ms or v_floor.due_at_ms > p_now_ms + p_recheck_ms;
-        v_oldest_ms := flowfabric._ff_move_floor(v_floor, v_from_beginning, p_recheck_ms, p_now_ms);
+        v_from_beginning := v_floor.checked_at_ms <= p_checked_until_ms
+            or flowfabric._ff_is_floor_ahead(v_floor.due_at_ms, p_recheck_ms, p_now_ms);
+        v_oldest_ms := flowfabric._ff_move_floor(v_floor, v_from_beginning, p_recheck_ms, v_lag_ms, p_now_ms);
         found_below := found_below or coalesce(v_oldest_ms < v_floor.floor_ms, false);
     end loop;
     some_are_stuck := exists (

@@ -18,6 +18,7 @@ declare
     c_fn constant text := 'ff_scan_claim_floors';
     c_forget_after_ms constant bigint := 3600000::bigint;
     v_recheck_ms bigint := flowfabric._ff_setting_value('claim_floor_recheck_ms');
+    v_lag_ms bigint := flowfabric._ff_setting_value('claim_floor_lag_ms');
     v_now_ms bigint := flowfabric.ff_now_ms();
     v_due flowfabric.ff_lane_floor;
     v_floor flowfabric.ff_lane_floor;
@@ -29,7 +30,7 @@ begin
         select f.*
         from flowfabric.ff_lane_floor as f
         where v_recheck_ms = 0 or f.checked_at_ms <= v_now_ms - v_recheck_ms
-            or f.due_at_ms > v_now_ms + v_recheck_ms
+            or flowfabric._ff_is_floor_ahead(f.due_at_ms, v_recheck_ms, v_now_ms)
         order by f.checked_at_ms, f.lane_id, f.capability_set_id, f.priority
         limit case when v_recheck_ms > 0 then p_limit end
     loop
@@ -43,7 +44,7 @@ begin
             continue;
         end if;
         if v_recheck_ms > 0 then
-            v_oldest_ms := flowfabric._ff_move_floor(v_floor, true, v_recheck_ms, v_now_ms);
+            v_oldest_ms := flowfabric._ff_move_floor(v_floor, true, v_recheck_ms, v_lag_ms, v_now_ms);
             v_scan.processed := v_scan.processed + 1;
             continue when v_oldest_ms is not null or v_floor.raised_at_ms > v_now_ms - c_forget_after_ms;
         end if;

@@ -97,9 +97,7 @@ comment on function flowfabric._ff_idle_run(text, text) is 'Internal: the report
 -- at again. No row for one that is not due after all, unless it was asked for by name.
 --
 -- The next run is counted from the beginning of this one: then nothing that becomes due waits for longer than the
--- interval, however long a run takes. But one that took long and found nothing has walked over what vacuum could not
--- remove, which the next one does again: a rest of twenty times as long, but ten intervals at most, leaves the server
--- to others.
+-- interval, however long a run takes. But one that took long and found nothing is followed by a rest.
 create or replace function flowfabric._ff_run_if_due(
     p_scanner text,
     p_limit integer,
@@ -151,7 +149,7 @@ begin
     v_duration_ms := least(extract(epoch from clock_timestamp() - v_started_at) * 1000, 2147483647)::integer;
     v_failures := case when v_error is null then 0 else v_scanner.consecutive_failures + 1 end;
     if v_failures = 0 and v_scan.processed + v_scan.skipped + v_scan.errors = 0 then
-        v_rest_ms := least(20 * (flowfabric.ff_now_ms() - v_now_ms), 10 * v_scanner.interval_ms);
+        v_rest_ms := flowfabric._ff_rest_ms(v_now_ms, 10 * v_scanner.interval_ms);
     end if;
 
     update flowfabric.ff_scanner as s
