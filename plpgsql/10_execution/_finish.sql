@@ -1,38 +1,46 @@
 -- How an attempt or an execution ends: the moves behind fail, cancel and expire, which flow cancellation, sibling
 -- cancellation, batches and scanners share. The caller holds the flow lock of a member and the execution's row.
 
--- Spec 10, section 3.8. p_retry_count is the number of retries before this one. Rounding to nine decimals bounds what
--- a policy with thousands of digits can cost; comparing logarithms first keeps the power from overflowing.
-create or replace function flowfabric._ff_retry_delay_ms(p_retry_policy jsonb, p_retry_count integer)
+-- p_retry_count is the number of retries before this one. Rounding to nine decimals bounds what a policy with thousands
+-- of digits can cost; comparing logarithms first keeps the power from overflowing.
+--
+-- p_random, from 0 to 1, is how much of the jitter is taken off the delay. So no delay is longer than without jitter,
+-- max_delay_ms holds, and a jitter of 1 spreads retries over the whole delay. An argument, so that tests can give it.
+create or replace function flowfabric._ff_retry_delay_ms(
+    p_retry_policy jsonb,
+    p_retry_count integer,
+    p_random double precision default 0
+)
 returns bigint
 language plpgsql immutable parallel safe
 as $$
 declare
-    c_default_ms constant bigint := 1000::bigint;
     v_backoff jsonb := p_retry_policy -> 'backoff';
     v_initial_ms numeric;
     v_max_ms numeric;
     v_multiplier numeric;
+    v_delay_ms numeric := 1000.0;
 begin
     if v_backoff ->> 'type' = 'fixed' then
-        return floor(coalesce((v_backoff ->> 'delay_ms')::numeric, c_default_ms))::bigint;
-    end if;
-    if v_backoff ->> 'type' is distinct from 'exponential' then
-        return c_default_ms;
-    end if;
-    v_initial_ms := round(coalesce((v_backoff ->> 'initial_delay_ms')::numeric, 1000), 9);
-    v_max_ms := round(coalesce((v_backoff ->> 'max_delay_ms')::numeric, 60000), 9);
-    v_multiplier := round(coalesce((v_backoff ->> 'multiplier')::numeric, 2), 9);
-    return floor(
-        case
+        v_delay_ms := coalesce((v_backoff ->> 'delay_ms')::numeric, v_delay_ms);
+    elsif v_backoff ->> 'type' = 'exponential' then
+        v_initial_ms := round(coalesce((v_backoff ->> 'initial_delay_ms')::numeric, 1000), 9);
+        v_max_ms := round(coalesce((v_backoff ->> 'max_delay_ms')::numeric, 60000), 9);
+        v_multiplier := round(coalesce((v_backoff ->> 'multiplier')::numeric, 2), 9);
+        v_delay_ms := case
             when p_retry_count = 0 or v_initial_ms = 0 then least(v_initial_ms, v_max_ms)
             when v_multiplier > 1 and v_initial_ms >= v_max_ms then v_max_ms
             when v_multiplier > 1 and p_retry_count * ln(v_multiplier) > ln(v_max_ms / v_initial_ms) then v_max_ms
             else least(v_initial_ms * power(v_multiplier, p_retry_count), v_max_ms)
-        end)::bigint;
+        end;
+    end if;
+    if jsonb_typeof(v_backoff -> 'jitter') = 'number' then
+        v_delay_ms := v_delay_ms * (1 - round((v_backoff ->> 'jitter')::numeric, 9) * p_random::numeric);
+    end if;
+    return floor(v_delay_ms)::bigint;
 end;
 $$;
-comment on function flowfabric._ff_retry_delay_ms(jsonb, integer) is
+comment on function flowfabric._ff_retry_delay_ms(jsonb, integer, double precision) is
 'Internal: how long the next retry waits, by the back-off of a retry policy.';
 
 create or replace function flowfabric._ff_is_retryable(
@@ -84,7 +92,7 @@ begin
         return row('terminal_failed', flowfabric._ff_wire_id(p_exec), 'failed', null, null)::flowfabric.ff_failure;
     end if;
 
-    v_delay_until_ms := p_now_ms + flowfabric._ff_retry_delay_ms(v_retry_policy, p_exec.retry_count);
+    v_delay_until_ms := p_now_ms + flowfabric._ff_retry_delay_ms(v_retry_policy, p_exec.retry_count, random());
     perform flowfabric._ff_note_retry(p_exec, p_failure_reason);
     perform flowfabric._ff_become_delayed(
         p_exec, v_delay_until_ms, 'waiting_for_retry_backoff',

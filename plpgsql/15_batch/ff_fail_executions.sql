@@ -158,7 +158,8 @@ begin
             array_agg(case when not d.is_retryable then d.row_id end),
             array_agg(
                 case when d.is_retryable
-                    then v_batch.now_ms + flowfabric._ff_retry_delay_ms(d.retry_policy, d.retry_count) end)
+                    then v_batch.now_ms + flowfabric._ff_retry_delay_ms(d.retry_policy, d.retry_count, random())
+                end)
         into v_retry_row_ids, v_end_row_ids, v_delays_until_ms
         from (
             select
