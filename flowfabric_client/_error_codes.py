@@ -114,7 +114,7 @@ ERROR_CODES: tuple[ErrorCode, ...] = (
         "ZV004",
         "Validation",
         "terminal",
-        "Send a well-formed policy object.",
+        "Correct the field at the path; the detail lists what is legal there, docs/policies.md every field.",
     ),
     ErrorCode(
         "invalid_tag_key",

@@ -513,7 +513,10 @@ class InvalidCapabilitiesError(ValidationError, code="invalid_capabilities"):
 
 
 class InvalidPolicyJsonError(ValidationError, code="invalid_policy_json"):
-    """`invalid_policy_json`, ZV004, terminal. Send a well-formed policy object."""
+    """`invalid_policy_json`, ZV004, terminal.
+
+    Correct the field at the path; the detail lists what is legal there, docs/policies.md every field.
+    """
 
 
 class InvalidTagKeyError(ValidationError, code="invalid_tag_key"):

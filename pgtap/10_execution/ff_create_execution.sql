@@ -85,7 +85,7 @@ select flowfabric.ff_create_execution(
     p_payload => '\x00ff10', p_payload_encoding => 'msgpack', p_priority => 50, p_creator_identity => 'cron',
     p_execution_deadline_at_ms => 9000, p_tags => '{"app.run": "7", "ff.instance_id": "blue"}',
     p_policy => '{"timeout_policy": {"attempt_timeout_ms": 4000.9}, "stream_policy": {"retention_ttl_ms": 60000},
-                  "kept": [1]}') as created;
+                  "max_replay_count": 1}') as created;
 select is(
     ff_tap.vector(:'other'),
     'runnable / unowned / not_eligible_until_time / waiting_for_delay / none / pending_first_attempt -> delayed',
@@ -106,7 +106,7 @@ select is(
     '{"payload": "\\x00ff10", "payload_encoding": "msgpack", "creator_identity": "cron",
       "tags": {"app.run": "7", "ff.instance_id": "blue"},
       "policy": {"timeout_policy": {"attempt_timeout_ms": 4000.9}, "stream_policy": {"retention_ttl_ms": 60000},
-                 "kept": [1]}}'::jsonb,
+                 "max_replay_count": 1}}'::jsonb,
     'the side row holds bytes, policy and tags as they were given');
 
 select is(
@@ -136,7 +136,8 @@ select is(
 select is(
     octet_length((pg_temp.created_payload(
         $$ repeat('k', 100000), convert_to(repeat('x', 2000000), 'UTF8'),
-           p_policy => jsonb_build_object('note', repeat('y', 1048576)) $$)).payload),
+           p_policy => jsonb_build_object('retry_policy', jsonb_build_object(
+               'retryable_categories', jsonb_build_array(repeat('y', 1048576)))) $$)).payload),
     2000000, 'kind, payload and policy may be large');
 
 -- Ids
@@ -408,12 +409,11 @@ select is(pg_temp.rows_written(), :'rows_before', 'no refusal has written anythi
 
 create temporary table good_policy (policy jsonb, what text) on commit drop;
 insert into good_policy values
-    ('{"unknown": 1, "priority": "x", "delay_until": [], "suspension_policy": null}',
-        'fields that the engine does not read'),
-    ('{"timeout_policy": {"max_reclaim_count": "x", "execution_deadline_ms": "y"}}', 'members that it does not read'),
+    ('{"retry_policy": {}, "timeout_policy": {}, "stream_policy": {}}', 'objects without a field'),
+    ('{"retry_policy": {"backoff": {}}}', 'a back-off without a field'),
     ('{"routing_requirements": {}}', 'requirements without capabilities'),
     ('{"routing_requirements": {"required_capabilities": []}}', 'an empty list of capabilities'),
-    ('{"retry_policy": {"max_retries": 9007199254740991, "backoff": {"type": "fixed", "multiplier": 1.5}}}',
+    ('{"retry_policy": {"max_retries": 9007199254740991, "backoff": {"type": "exponential", "multiplier": 1.5}}}',
         'large and fractional numbers'),
     ('{"retry_policy": {"retryable_categories": []}, "budget_ids": []}', 'empty lists'),
     ('{"max_reclaim_count": 0, "max_replay_count": 0, "max_signals_per_execution": 0}', 'zeros');

@@ -362,7 +362,7 @@ select results_eq(
            p_lane_ids => array(select 'many-' || n % 10 from generate_series(1, 1000) as g (n)),
            p_policies => array(select jsonb_build_object(
                'routing_requirements', jsonb_build_object('required_capabilities', jsonb_build_array('many-' || n % 7)),
-               'note', n % 250) from generate_series(1, 1000) as g (n)),
+               'max_replay_count', n % 250) from generate_series(1, 1000) as g (n)),
            p_idempotency_keys => array(select 'many-' || n % 900 from generate_series(1, 1000) as g (n))) as b
        group by 1 order by 1 $$,
     $$ values ('created', 900::bigint), ('duplicate', 100) $$,

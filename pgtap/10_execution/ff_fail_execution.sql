@@ -250,7 +250,7 @@ from (values
         'an unknown type waits a second'),
     (flowfabric._ff_retry_delay_ms('{"backoff": {"type": "fixed"}}', 5), 1000, 'fixed waits a second by default'),
     (flowfabric._ff_retry_delay_ms('{"backoff": {"type": "fixed", "delay_ms": 2.9, "jitter": true}}', 5), 2,
-        'fixed is rounded down, and jitter is ignored'),
+        'fixed is rounded down, and a jitter that is no number is none'),
     (flowfabric._ff_retry_delay_ms('{"backoff": {"type": "exponential"}}', 2147483647), 60000,
         'two thousand million retries wait the maximum'),
     (flowfabric._ff_retry_delay_ms(

@@ -133,7 +133,7 @@ select ff_tap.execution(
 from way as w
 cross join (values
     (1, 'input'::bytea, null::jsonb, '{}'::jsonb), (2, null, null, '{}'),
-    (3, convert_to(repeat('x', 129), 'UTF8'), null, '{}'), (4, 'company', '{"kept": 1}', '{"app.run": "7"}')
+    (3, convert_to(repeat('x', 129), 'UTF8'), null, '{}'), (4, 'company', '{"max_replay_count": 1}', '{"app.run": "7"}')
 ) as x (number, payload, policy, tags);
 select results_eq(
     format('select ff_tap.claims(%s)', w.number),

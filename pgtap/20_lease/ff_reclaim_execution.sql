@@ -200,7 +200,7 @@ select results_eq(
 \set capped '{fp:86}:00000000-0000-4000-8000-000000000003'
 select ff_tap.freeze_time(1000);
 select ff_tap.leased_execution(
-    :'capped', '{"max_reclaim_count": 1.9, "timeout_policy": {"max_reclaim_count": 7}}'::jsonb,
+    :'capped', '{"max_reclaim_count": 1.9}'::jsonb,
     p_lease_expires_at_ms => 1001);
 select results_eq(
     format('select r.outcome, r.max_reclaim_count from ff_tap.lose_and_reclaim(%L, 0) as r', :'capped'),

@@ -37,7 +37,10 @@ with catalogue (code, sqlstate, category, retry_class, hint) as (
         'invalid_capabilities', 'ZV003', 'Validation', 'terminal',
         'Fix the capability list: at most 256 tokens and 4096 bytes joined with commas.'
     ),
-    ('invalid_policy_json', 'ZV004', 'Validation', 'terminal', 'Send a well-formed policy object.'),
+    (
+        'invalid_policy_json', 'ZV004', 'Validation', 'terminal',
+        'Correct the field at the path; the detail lists what is legal there, docs/policies.md every field.'
+    ),
     ('invalid_tag_key', 'ZV005', 'Validation', 'terminal', 'Prefix the tag with a lower-case owner name and a dot.'),
     ('payload_too_large', 'ZV006', 'Validation', 'terminal', 'Store the payload elsewhere and pass a reference.'),
     (

@@ -1,91 +1,5 @@
 -- What callers give with an execution: policy documents and tags.
 
--- The fields that the engine reads and what each must be, in the order in which they are checked. As data, because two
--- tests are made of it: a quick one of the whole document, and the search for the field that is wrong.
-create or replace function flowfabric._ff_policy_fields()
-returns table (path text[], kind text)
-language sql immutable parallel safe
-as $$
-    values
-    (array['retry_policy'], 'object'),
-    (array['retry_policy', 'max_retries'], 'number'),
-    (array['retry_policy', 'backoff'], 'object'),
-    (array['retry_policy', 'backoff', 'initial_delay_ms'], 'number'),
-    (array['retry_policy', 'backoff', 'max_delay_ms'], 'number'),
-    (array['retry_policy', 'backoff', 'multiplier'], 'number'),
-    (array['retry_policy', 'backoff', 'delay_ms'], 'number'),
-    (array['retry_policy', 'retryable_categories'], 'texts'),
-    (array['timeout_policy'], 'object'),
-    (array['timeout_policy', 'attempt_timeout_ms'], 'number'),
-    (array['max_reclaim_count'], 'number'),
-    (array['max_replay_count'], 'number'),
-    (array['max_signals_per_execution'], 'number'),
-    (array['dedup_window_ms'], 'number'),
-    (array['stream_policy'], 'object'),
-    (array['stream_policy', 'retention_ttl_ms'], 'number'),
-    (array['budget_ids'], 'texts'),
-    (array['quota_policy_id'], 'text')
-$$;
-comment on function flowfabric._ff_policy_fields() is
-'Internal: the fields of a policy document that the engine reads, with their kinds.';
-
--- One path that matches a policy with any wrong field. Immutable and without arguments, so that a plan holds the path
--- itself: the test takes 10 us of a creation, the search below 110, a call per field 250. In strict mode a member that
--- is absent makes its term unknown, and an unknown term matches nothing; lax mode would look into arrays.
-create or replace function flowfabric._ff_policy_fault()
-returns jsonpath
-language sql immutable parallel safe
-as $$
-    select (
-        'strict $ ? (' || string_agg(
-            format(
-                'exists(@.%s ? (%s))', array_to_string(f.path, '.'),
-                case f.kind
-                    when 'object' then '@.type() != "object"'
-                    when 'number' then '@.type() != "number" || @ < 0 || @ > 9007199254740991'
-                    when 'text' then '@.type() != "string"'
-                    when 'texts' then '@.type() != "array" || exists(@[*] ? (@.type() != "string"))'
-                end),
-            ' || ') || ')')::jsonpath
-    from flowfabric._ff_policy_fields() as f
-$$;
-comment on function flowfabric._ff_policy_fault() is
-'Internal: a JSON path that matches a policy document in which a field is not what it must be.';
-
--- p_part names the member of a policy that the document is; NULL for a whole policy. A JSON null counts as present.
--- Beyond 2^53 no client could have meant a number, and below it sums with the clock stay far from the end of bigint.
-create or replace function flowfabric._ff_wrong_policy_field(p_document jsonb, p_part text)
-returns table (path text[], reason text)
-language sql immutable parallel safe
-as $$
-    select w.path, w.reason
-    from (
-        select f.path, f.position, case
-            when f.kind = 'object' and jsonb_typeof(f.value) <> 'object' then 'not_object'
-            when f.kind = 'number' and (jsonb_typeof(f.value) <> 'number' or f.value::numeric < 0) then 'not_number'
-            when f.kind = 'number' and f.value::numeric > 9007199254740991 then 'out_of_range'
-            when f.kind = 'text' and jsonb_typeof(f.value) <> 'string' then 'not_string'
-            when f.kind = 'texts' and (
-                jsonb_typeof(f.value) <> 'array'
-                or jsonb_path_exists(f.value, 'strict $[*] ? (@.type() != "string")')) then 'not_array'
-            end as reason
-        from (
-            select d.path, d.kind, d.position, p_document #> d.path as value
-            from (
-                select case when p_part is null then k.path else k.path[2:] end as path, k.kind, k.position
-                from flowfabric._ff_policy_fields() with ordinality as k (path, kind, position)
-                where p_part is null or k.path[1] = p_part
-            ) as d
-        ) as f
-        where f.value is not null
-    ) as w
-    where w.reason is not null
-    order by w.position
-    limit 1
-$$;
-comment on function flowfabric._ff_wrong_policy_field(jsonb, text) is
-'Internal: the first field of a policy document that is not what it must be; no row when there is none.';
-
 create or replace function flowfabric._ff_raise_invalid_policy(p_path text[], p_reason text, p_fn text)
 returns void
 language plpgsql stable
@@ -112,38 +26,51 @@ $$;
 comment on function flowfabric._ff_check_object(jsonb, text[], text) is
 'Internal: raises invalid_policy_json unless a value is absent or an object.';
 
--- The retry policy at p_path of a document: the whole document ({}) where a failing call brings its own. Errors name
--- the place in the document that the caller sent.
-create or replace function flowfabric._ff_check_retry_policy(p_policy jsonb, p_path text[], p_fn text)
+-- A failing call may bring a retry policy of its own. The caller has seen that there is one.
+create or replace function flowfabric._ff_check_retry_policy(p_retry_policy jsonb, p_fn text)
 returns void
 language plpgsql stable
 as $$
-declare
-    v_wrong record;
 begin
-    select w.path, w.reason into v_wrong
-    from flowfabric._ff_wrong_policy_field(p_policy #> p_path, 'retry_policy') as w;
-    if found then
-        perform flowfabric._ff_raise_invalid_policy(p_path || v_wrong.path, v_wrong.reason, p_fn);
+    if not flowfabric._ff_is_retry_policy(p_retry_policy) then
+        perform flowfabric._ff_raise(
+            'invalid_policy_json', p_fn, flowfabric._ff_policy_error(p_retry_policy, 'retry_policy'));
     end if;
 end;
 $$;
-comment on function flowfabric._ff_check_retry_policy(jsonb, text[], text) is
-'Internal: raises invalid_policy_json unless the retry policy at a path is absent or well formed.';
+comment on function flowfabric._ff_check_retry_policy(jsonb, text) is
+'Internal: raises invalid_policy_json unless a retry policy is well formed.';
 
--- Spec 10, section 3.7, in its order: nothing is created from a document that would abort a later call half-way.
+-- Nothing is created from a document that would abort a later call half-way, or that asks for what nothing does. One
+-- test finds that something is wrong, which takes 10 us of a creation; the search for it takes 50 times as long.
 create or replace function flowfabric._ff_read_policy(p_policy jsonb, p_fn text)
 returns flowfabric.ff_policy_facts
 language plpgsql stable
 as $$
 declare
     v_facts flowfabric.ff_policy_facts;
+    v_retry_policy jsonb := p_policy -> 'retry_policy';
     v_capabilities jsonb := p_policy #> array['routing_requirements', 'required_capabilities'];
-    v_wrong record;
+    v_is_wrong boolean;
     v_unknown_id text;
 begin
-    perform flowfabric._ff_check_object(p_policy, '{}'::text[], p_fn);
-    perform flowfabric._ff_check_object(p_policy -> 'routing_requirements', array['routing_requirements'], p_fn);
+    v_is_wrong := case
+        when p_policy @? flowfabric._ff_policy_fault(null) then true
+        else p_policy - flowfabric._ff_policy_keys_at('{}', null) <> '{}' end;
+    if v_retry_policy is not null and not v_is_wrong then
+        v_is_wrong := coalesce(flowfabric._ff_has_unknown_retry_key(v_retry_policy), false);
+    end if;
+    if not v_is_wrong and p_policy ?| array['timeout_policy', 'stream_policy', 'routing_requirements'] then
+        v_is_wrong := coalesce(
+            (p_policy -> 'timeout_policy') - flowfabric._ff_policy_keys_at(array['timeout_policy'], null) <> '{}'
+            or (p_policy -> 'stream_policy') - flowfabric._ff_policy_keys_at(array['stream_policy'], null) <> '{}'
+            or (p_policy -> 'routing_requirements')
+            - flowfabric._ff_policy_keys_at(array['routing_requirements'], null) <> '{}', false);
+    end if;
+    if v_is_wrong then
+        perform flowfabric._ff_check_object(p_policy, '{}'::text[], p_fn);
+        perform flowfabric._ff_check_object(p_policy -> 'routing_requirements', array['routing_requirements'], p_fn);
+    end if;
     v_facts.required_capabilities := '{}'::text[];
     if v_capabilities is not null then
         if jsonb_typeof(v_capabilities) <> 'array' then
@@ -156,11 +83,10 @@ begin
                 from jsonb_array_elements(v_capabilities) as e (element)),
             'required', p_fn);
     end if;
-
-    if p_policy @? flowfabric._ff_policy_fault() then
-        select w.path, w.reason into v_wrong from flowfabric._ff_wrong_policy_field(p_policy, null) as w;
-        perform flowfabric._ff_raise_invalid_policy(v_wrong.path, v_wrong.reason, p_fn);
+    if v_is_wrong then
+        perform flowfabric._ff_raise('invalid_policy_json', p_fn, flowfabric._ff_policy_error(p_policy, null));
     end if;
+
     v_facts.attempt_timeout_ms := nullif(
         floor((p_policy #> array['timeout_policy', 'attempt_timeout_ms'])::numeric), 0)::bigint;
     v_facts.retention_ms := floor((p_policy #> array['stream_policy', 'retention_ttl_ms'])::numeric)::bigint;

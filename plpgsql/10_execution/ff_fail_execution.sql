@@ -30,7 +30,9 @@ declare
     v_exec flowfabric.ff_exec_core;
     v_now_ms bigint;
 begin
-    perform flowfabric._ff_check_retry_policy(p_retry_policy, '{}'::text[], c_fn);
+    if p_retry_policy is not null then
+        perform flowfabric._ff_check_retry_policy(p_retry_policy, c_fn);
+    end if;
 
     v_exec := flowfabric._ff_lock_execution_with_flow(v_key, c_fn);
     v_now_ms := flowfabric.ff_now_ms();

@@ -282,7 +282,7 @@ begin
     if v_execution_id is null or (p_retry_policy is not null and not p_is_repeat) then
         begin
             perform flowfabric._ff_parse_execution_id(p_given_id, p_fn);
-            perform flowfabric._ff_check_retry_policy(p_retry_policy, '{}'::text[], p_fn);
+            perform flowfabric._ff_check_retry_policy(p_retry_policy, p_fn);
         exception when sqlstate 'ZV001' or sqlstate 'ZV004' then
             get stacked diagnostics v_detail = pg_exception_detail;
             v_refusal := row(sqlerrm, v_detail)::flowfabric.ff_refusal;

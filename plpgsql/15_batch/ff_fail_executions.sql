@@ -105,7 +105,7 @@ begin
         v_malformed_policies := array(
             select d.retry_policy
             from (select distinct u.retry_policy from unnest(p_retry_policies) as u (retry_policy)) as d
-            where not flowfabric._ff_is_retry_policy(d.retry_policy, c_fn));
+            where not flowfabric._ff_is_retry_policy(d.retry_policy));
         if cardinality(v_malformed_policies) > 0 then
             v_row_ids := array(
                 select case when u.retry_policy = any (v_malformed_policies) then null else u.row_id end
@@ -234,20 +234,6 @@ comment on function flowfabric.ff_fail_executions(text[], uuid[], bigint[], uuid
 
 grant execute on function flowfabric.ff_fail_executions(text[], uuid[], bigint[], uuid[], text[], text[], jsonb[])
 to flowfabric_worker;
-
-create or replace function flowfabric._ff_is_retry_policy(p_retry_policy jsonb, p_fn text)
-returns boolean
-language plpgsql stable
-as $$
-begin
-    perform flowfabric._ff_check_retry_policy(p_retry_policy, '{}'::text[], p_fn);
-    return true;
-exception when sqlstate 'ZV004' then
-    return false;
-end;
-$$;
-comment on function flowfabric._ff_is_retry_policy(jsonb, text) is
-'Internal: whether a retry policy is absent or well formed.';
 
 create or replace function flowfabric._ff_note_held_failures(
     p_row_ids tid[],

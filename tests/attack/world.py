@@ -28,7 +28,13 @@ _HOW_OFTEN_OPTIONAL = 0.3
 POLICY: dict[str, Any] = {
     "retry_policy": {
         "max_retries": 3,
-        "backoff": {"type": "exponential", "initial_delay_ms": 10, "max_delay_ms": 1000, "multiplier": 2},
+        "backoff": {
+            "type": "exponential",
+            "initial_delay_ms": 10,
+            "max_delay_ms": 1000,
+            "multiplier": 2,
+            "jitter": 0.2,
+        },
         "retryable_categories": ["timeout"],
     },
     "timeout_policy": {"attempt_timeout_ms": 60_000},

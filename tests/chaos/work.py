@@ -41,7 +41,7 @@ TABLES = f"""
 MIX = {"effect": 40, "thread": 15, "retry": 10, "usage": 15, "spend": 10, "pause": 10}
 
 #: Connections that break make handlers fail, as often as they break.
-PATIENT = {"retry_policy": {"max_retries": 100, "backoff": {"delay_ms": 50}}}
+PATIENT = {"retry_policy": {"max_retries": 100}}
 
 
 @dataclass

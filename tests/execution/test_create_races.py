@@ -266,7 +266,7 @@ def item_on_lane(name: str) -> Item:
 
 def item_requiring(name: str) -> Item:
     # The rank makes the policies sort the other way round than the sets that they require.
-    policy = {"a": -ord(name), "routing_requirements": {"required_capabilities": [name]}}
+    policy = {"max_replay_count": 200 - ord(name), "routing_requirements": {"required_capabilities": [name]}}
     return Item(policy=Jsonb(policy))
 
 
@@ -297,7 +297,10 @@ def test_batches_that_bring_the_same_new_lanes_never_deadlock(connect: Connect) 
 def test_batches_that_bring_the_same_new_capabilities_never_deadlock(connect: Connect) -> None:
     def item(number: int, rank: int) -> Item:
         # Documents sort by their rank here, so that the order of the policies is not that of the sets.
-        policy = {"a": rank, "routing_requirements": {"required_capabilities": [f"cap-{number}"]}}
+        policy = {
+            "max_replay_count": rank,
+            "routing_requirements": {"required_capabilities": [f"cap-{number}"]},
+        }
         return Item(f"cap-{number}", policy=Jsonb(policy))
 
     ranks = (range(60), range(60, 0, -1), [n % 7 * 10 + n // 7 for n in range(60)])

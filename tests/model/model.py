@@ -319,6 +319,12 @@ def is_retryable(retry_policy: Row, retry_count: int, category: str | None) -> b
     )
 
 
+_BACKOFF_KEYS = {
+    "exponential": {"type", "initial_delay_ms", "max_delay_ms", "multiplier", "jitter"},
+    "fixed": {"type", "delay_ms", "jitter"},
+}
+
+
 def _check_retry_policy(retry_policy: Any) -> None:
     if retry_policy is None:
         return
@@ -331,6 +337,12 @@ def _check_retry_policy(retry_policy: Any) -> None:
         ]
     if not all(number is None or isinstance(number, int | float) for number in numbers):
         raise RefusedError("invalid_policy_json", reason="not_number")
+    if backoff and backoff.get("type") not in _BACKOFF_KEYS:
+        raise RefusedError("invalid_policy_json", path="backoff.type")
+    legal = {"max_retries", "backoff", "retryable_categories"}
+    legal_in_backoff = _BACKOFF_KEYS[backoff["type"]] if backoff else set()
+    if retry_policy.keys() - legal or (backoff or {}).keys() - legal_in_backoff:
+        raise RefusedError("invalid_policy_json", reason="unknown_key")
 
 
 def _check_name(field_name: str, value: str) -> None:

@@ -91,6 +91,8 @@ BAD_INPUT: dict[str, tuple[str, Row]] = {
     "a completion from nowhere": ("ff_complete_execution", {"source": "boredom"}),
     "a retry policy that is a list": ("ff_fail_execution", {"retry_policy": []}),
     "a retry policy without numbers": ("ff_fail_execution", {"retry_policy": {"max_retries": "many"}}),
+    "a retry policy with another word": ("ff_fail_execution", {"retry_policy": {"retries": 3}}),
+    "a back-off of no known type": ("ff_fail_execution", {"retry_policy": {"backoff": {"type": "linear"}}}),
     "more than all of it": ("ff_update_progress", {**_NO_FENCE, "progress_pct": 101}),
     "no tags": ("ff_set_execution_tags", {"tags": {}}),
 }
@@ -98,7 +100,7 @@ BAD_INPUT: dict[str, tuple[str, Row]] = {
 RETRY_POLICIES: tuple[Row, ...] = (
     {"max_retries": 3, "backoff": {"type": "fixed", "delay_ms": 0}},
     {"max_retries": 9, "backoff": {"type": "exponential", "initial_delay_ms": 100, "multiplier": 1.5}},
-    {"max_retries": 9, "backoff": {"type": "exponential", "max_delay_ms": 3500, "jitter": True}},
+    {"max_retries": 9, "backoff": {"type": "exponential", "max_delay_ms": 3500, "jitter": 0}},
     {"max_retries": 2, "retryable_categories": ["transient"]},
     {"max_retries": 0},
     {},

@@ -219,7 +219,12 @@ def test_handlers_of_the_test_itself_run_in_a_worker_made_here(flowfabric: FlowF
     async def send(ctx: Context) -> str:
         return "sent"
 
-    create(flowfabric, "send", lane_id="mail", policy={"required_capabilities": ["smtp"]})
+    create(
+        flowfabric,
+        "send",
+        lane_id="mail",
+        policy={"routing_requirements": {"required_capabilities": ["smtp"]}},
+    )
     assert outcomes(flowfabric.run_until_idle(worker)) == ["completed"]
 
 

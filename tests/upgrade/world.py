@@ -229,7 +229,9 @@ class World:
         self._lease(db, "revoked lease")
         call(db, "ff_revoke_lease", execution_id=self.ids["revoked lease"], reason="stuck")
         self._lease(
-            db, "retrying", policy={"retry_policy": {"max_retries": 2, "backoff": {"delay_ms": 60_000}}}
+            db,
+            "retrying",
+            policy={"retry_policy": {"max_retries": 2, "backoff": {"type": "fixed", "delay_ms": 1000}}},
         )
         call(db, "ff_fail_execution", **self.fences["retrying"], failure_reason="no answer")
 
