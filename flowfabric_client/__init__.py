@@ -7,7 +7,8 @@
         ended = client.wait(created.execution_id)
 
 `Client` and `AsyncClient` have one method per public function of the engine, and `events`, `tail_stream` and
-`wait`; `Flow` builds a graph for `submit_flow`; `errors` has one exception per code. See docs/client.md.
+`wait`; `Flow` builds a graph for `submit_flow`, `Policy` has the rules of an execution; `errors` has one
+exception per code. See docs/client.md.
 """
 
 from importlib import import_module
@@ -23,14 +24,21 @@ if TYPE_CHECKING:
     from flowfabric_client.flow import Flow
     from flowfabric_client.frames import Frame
     from flowfabric_client.handle import Handle
+    from flowfabric_client.policy import Backoff, Policy, Retry, Routing, Streams, Timeouts
 
 __all__ = [
     "AsyncClient",
+    "Backoff",
     "Client",
     "Ended",
     "Flow",
     "Frame",
     "Handle",
+    "Policy",
+    "Retry",
+    "Routing",
+    "Streams",
+    "Timeouts",
     "__version__",
     "errors",
     "events",
@@ -41,11 +49,17 @@ __all__ = [
 # most of the time would go into psycopg and the classes of rows.
 _HOMES = {
     "AsyncClient": "aio",
+    "Backoff": "policy",
     "Client": "client",
     "Ended": "ended",
     "Flow": "flow",
     "Frame": "frames",
     "Handle": "handle",
+    "Policy": "policy",
+    "Retry": "policy",
+    "Routing": "policy",
+    "Streams": "policy",
+    "Timeouts": "policy",
 }
 _MODULES = ("errors", "events", "rows")
 

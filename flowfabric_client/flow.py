@@ -1,13 +1,13 @@
 """A whole graph of executions, built name by name and submitted in one call.
 
-    from flowfabric_client.flow import Flow
+    from flowfabric_client import Flow, Policy, Retry
 
     order = (
         Flow(namespace="shop")
         .task("ask-a", kind="quote", payload={"vendor": "a"})
         .task("ask-b", kind="quote", payload={"vendor": "b"})
         .any_of("choose", after=["ask-a", "ask-b"], payload_from=["ask-a", "ask-b"], cancel_remaining=True)
-        .task("buy", after=["choose"], policy={"retry_policy": {"max_retries": 2}})
+        .task("buy", after=["choose"], policy=Policy(retry_policy=Retry(2)))
     )
     members = client.submit_flow(order.to_json())
 
@@ -199,6 +199,9 @@ def _member(name: str, options: TaskOptions) -> dict[str, Any]:
     if "payload" in given:
         member |= _payload(name, given["payload"])
     member |= {_MEMBER_KEYS[option]: value for option, value in given.items() if option in _MEMBER_KEYS}
+    if "policy" in member:
+        # A document holds no mappings but dictionaries.
+        member["policy"] = dict(member["policy"])
     return member
 
 
