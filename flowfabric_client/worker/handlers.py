@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
+from flowfabric_client.policy import Backoff, Retry
 from flowfabric_client.worker.codec import Decoder, encode_result, failure_text, payload_decoder
 from flowfabric_client.worker.connections import HandlerConnections
 from flowfabric_client.worker.context import Context, SyncContext
@@ -46,16 +47,29 @@ class Handler:
     decode: Decoder | None
     is_async: bool
     timeout_s: float | None
+    retry_policy: Mapping[str, Any] | None
+    """Sent with a failure of an execution that has no retry policy of its own."""
 
     @classmethod
-    def of(cls, function: Callable[..., Any], timeout_s: float | None) -> Handler:
+    def of(
+        cls,
+        function: Callable[..., Any],
+        timeout_s: float | None = None,
+        retries: int | None = None,
+        backoff: Backoff | None = None,
+    ) -> Handler:
         """Check a handler when it is registered rather than when its first execution comes."""
         if timeout_s is not None and not timeout_s > 0:
             raise ValueError(f"timeout_s must be greater than 0, not {timeout_s}")
+        if retries is None and backoff is not None:
+            raise ValueError("a backoff needs retries: how often to try again")
+        retry_policy = None
+        if retries is not None:
+            retry_policy = Retry(retries, backoff=Backoff() if backoff is None else backoff).to_json()
         is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - an object whose __call__ is a coroutine function
         )
-        return cls(function, payload_decoder(function), is_async, timeout_s)
+        return cls(function, payload_decoder(function), is_async, timeout_s, retry_policy)
 
     def arguments(self, payload: bytes) -> tuple[Any, ...]:
         """The arguments after the context.
@@ -74,6 +88,8 @@ class Handler:
         on_end: Callable[[Job, Ended], None],
     ) -> asyncio.Task[None] | None:
         """Run the handler, which calls back in the event loop when it has ended; its task, if it has one."""
+        if self.retry_policy is not None and "retry_policy" not in (job.claim.policy or ()):
+            job.retry_policy = self.retry_policy
         if self.is_async:
             return asyncio.create_task(self._run(job, Context(job, connections), arguments, on_end))
         loop = asyncio.get_running_loop()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from flowfabric_client.errors import (
     ExecutionNotActiveError,
@@ -108,6 +108,7 @@ class Job:
         "pause",
         "replay_count",
         "reporting",
+        "retry_policy",
         "runner",
         "settled",
         "timer",
@@ -128,6 +129,8 @@ class Job:
         """Ends the time of the handler."""
         self.is_running = False
         """The handler has a slot, which it keeps until it has ended."""
+        self.retry_policy: Mapping[str, Any] | None = None
+        """The handler's; None if it has none or the execution has one of its own."""
         self.reporting = False
         """The outcome is on its way: what the database answers to that counts, not what a renewal hears."""
         self.settled = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -198,6 +198,7 @@ class Reporter:
             **fences(report.job for report in reports),
             failure_reasons=[outcome.reason for outcome in outcomes],
             failure_categories=[outcome.category for outcome in outcomes],
+            retry_policies=retry_policies(report.job for report in reports),
         )
 
     async def _be_refused(self, report: _Report, item: _Item, call: EndingCall) -> None:
@@ -238,6 +239,7 @@ class Reporter:
                     **job.handle.arguments(),
                     failure_reason=failure.reason,
                     failure_category=failure.category,
+                    retry_policy=job.retry_policy,
                 )
             except (ExecutionNotActiveError, LeaseLostError) as error:
                 earlier = _earlier_answer(error.details, job)
@@ -261,6 +263,12 @@ class Reporter:
 
 def _earlier_answer(details: Mapping[str, Any], job: Job) -> Reconciled | None:
     return reconcile("complete", details, job.handle) or reconcile("fail", details, job.handle)
+
+
+def retry_policies(jobs: Iterable[Job]) -> list[Mapping[str, Any] | None] | None:
+    """What handlers say about retries, in the order of a batch; None if none of them says anything."""
+    policies = [job.retry_policy for job in jobs]
+    return policies if any(policy is not None for policy in policies) else None
 
 
 def fences(jobs: Any) -> dict[str, Any]:

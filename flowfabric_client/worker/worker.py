@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, TypeVar
 
+from flowfabric_client.policy import Backoff
 from flowfabric_client.worker.events import EventCallback
 from flowfabric_client.worker.handlers import Handler
 from flowfabric_client.worker.runtime import Options, Runtime
@@ -125,22 +126,32 @@ class Worker:
         """The kinds that have a handler."""
         return tuple(self._handlers)
 
-    def handler(self, kind: str, *, timeout_s: float | None = None) -> Callable[[Function], Function]:
+    def handler(
+        self,
+        kind: str,
+        *,
+        timeout_s: float | None = None,
+        retries: int | None = None,
+        backoff: Backoff | None = None,
+    ) -> Callable[[Function], Function]:
         """Register the decorated function for a kind: `(ctx)` or `(ctx, payload)`, async or not.
 
         Args:
             kind: The `execution_kind` of `create_execution`.
             timeout_s: After so long the attempt fails with category `timeout`.
+            retries: How often an attempt that failed is followed by another. It counts for executions without
+                a `retry_policy` of their own.
+            backoff: How long each of these retries waits; `Backoff()`, exponential with jitter, by default.
 
         Raises:
-            ValueError: the kind has a handler already, or the timeout is not positive.
+            ValueError: the kind has a handler already, or the timeout, retries or backoff cannot be.
             TypeError: the function's parameters are not those of a handler.
         """
 
         def register(function: Function) -> Function:
             if kind in self._handlers:
                 raise ValueError(f"kind {kind!r} has a handler already")
-            self._handlers[kind] = Handler.of(function, timeout_s)
+            self._handlers[kind] = Handler.of(function, timeout_s, retries, backoff)
             return function
 
         return register
