@@ -21,7 +21,7 @@ begin
         perform flowfabric._ff_raise(
             'unavailable', c_fn, jsonb_build_object('op', c_fn, 'reason', 'test_clock_not_installed'));
     end if;
-    if p_mode is null or p_mode not in ('offset', 'freeze', 'advance', 'reset') then
+    if (p_mode = any (flowfabric._ff_legal_values('mode'))) is not true then
         perform flowfabric._ff_raise_invalid(c_fn, 'mode', 'unknown', p_mode);
     end if;
     if p_mode <> 'reset' and p_ms is null then

@@ -235,7 +235,7 @@ begin
     if nullif(p_source, '') is null then
         return false;
     end if;
-    if p_source <> 'operator_override' then
+    if p_source <> all (flowfabric._ff_legal_values('source')) then
         perform flowfabric._ff_raise_invalid(p_fn, 'source', 'unknown', p_source);
     end if;
     return true;

@@ -35,7 +35,7 @@ begin
     if p_reason is null then
         perform flowfabric._ff_raise_invalid(c_fn, 'reason', 'null');
     end if;
-    if v_source not in ('lease_holder', 'operator_override', 'flow_cascade', 'system_timeout') then
+    if v_source <> all (flowfabric._ff_legal_values('ff_cancel_execution.source')) then
         perform flowfabric._ff_raise_invalid(c_fn, 'source', 'unknown', p_source);
     end if;
     if v_source <> 'lease_holder' then

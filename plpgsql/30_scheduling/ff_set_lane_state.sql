@@ -27,7 +27,7 @@ begin
     if not flowfabric._ff_is_lane_id(p_lane_id) then
         perform flowfabric._ff_raise_invalid_lane(p_lane_id, c_fn);
     end if;
-    if (p_lane_state in ('active', 'paused', 'draining', 'disabled')) is not true then
+    if (p_lane_state = any (flowfabric._ff_legal_values('lane_state'))) is not true then
         perform flowfabric._ff_raise_invalid(
             c_fn, 'lane_state', case when p_lane_state is null then 'null' else 'unknown' end, p_lane_state);
     end if;

@@ -73,7 +73,7 @@ begin
     if p_namespace is not null and not flowfabric._ff_is_name(p_namespace) then
         perform flowfabric._ff_raise_invalid_name(p_namespace, 'namespace', p_fn);
     end if;
-    if (p_lane_order in ('fair', 'strict', 'global')) is not true then
+    if (p_lane_order = any (flowfabric._ff_legal_values('lane_order'))) is not true then
         perform flowfabric._ff_raise_invalid(
             p_fn, 'lane_order', case when p_lane_order is null then 'null' else 'unknown' end, p_lane_order);
     end if;

@@ -91,7 +91,8 @@ begin
         and not flowfabric._ff_has_space_or_control(p_worker_id || p_worker_instance_id)
         and p_max between 1 and 100 and p_lease_ttl_ms between 1 and 86400000
         and (cardinality(p_capabilities) = 0 or p_max = 1 and flowfabric._ff_are_capabilities(p_capabilities))
-        and p_lane_order in ('fair', 'strict', 'global') and num_nonnulls(p_namespace, p_partition_key) = 0
+        and p_lane_order = any (flowfabric._ff_legal_values('lane_order'))
+        and num_nonnulls(p_namespace, p_partition_key) = 0
         and p_include_resumed and p_promote_due and p_with_payload is not null) is not true
     then
         v_lanes := '{}'::text[];

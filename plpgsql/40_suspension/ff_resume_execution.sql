@@ -25,7 +25,7 @@ declare
     v_exec flowfabric.ff_exec_core;
     v_now_ms bigint;
 begin
-    if v_trigger not in ('operator', 'signal', 'auto_resume') then
+    if v_trigger <> all (flowfabric._ff_legal_values('trigger')) then
         perform flowfabric._ff_raise_invalid(c_fn, 'trigger', 'unknown', p_trigger);
     end if;
     perform flowfabric._ff_check_resume_delay(v_delay_ms, c_fn);

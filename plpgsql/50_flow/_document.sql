@@ -312,7 +312,8 @@ begin
             case when flowfabric._ff_is_uuid(e.edge ->> 'edge_id')
                 then e.edge ->> 'dependency_kind' else e.edge ->> 'edge_id' end as value
         from jsonb_array_elements(p_flow -> 'edges') with ordinality as e (edge, position)
-        where not flowfabric._ff_is_uuid(e.edge ->> 'edge_id') or e.edge ->> 'dependency_kind' <> 'success_only'
+        where not flowfabric._ff_is_uuid(e.edge ->> 'edge_id')
+            or e.edge ->> 'dependency_kind' <> all (flowfabric._ff_legal_values('dependency_kind'))
     ) as w
     order by w.position
     limit 1;

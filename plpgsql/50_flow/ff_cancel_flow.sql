@@ -45,7 +45,7 @@ begin
     if p_reason is null then
         perform flowfabric._ff_raise_invalid(c_fn, 'reason', 'null');
     end if;
-    if (v_policy in ('cancel_all', 'cancel_pending', 'flow_only')) is not true then
+    if (v_policy = any (flowfabric._ff_legal_values('cancellation_policy'))) is not true then
         perform flowfabric._ff_raise_invalid(
             c_fn, 'cancellation_policy', case when v_policy is null then 'null' else 'unknown' end, v_policy);
     end if;

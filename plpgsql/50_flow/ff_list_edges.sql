@@ -16,7 +16,7 @@ declare
     c_fn constant text := 'ff_list_edges';
     v_key flowfabric.ff_execution_key := flowfabric._ff_parse_execution_id(p_execution_id, c_fn);
 begin
-    if (p_direction in ('incoming', 'outgoing')) is not true then
+    if (p_direction = any (flowfabric._ff_legal_values('direction'))) is not true then
         perform flowfabric._ff_raise_invalid(
             c_fn, 'direction', case when p_direction is null then 'null' else 'unknown' end, p_direction);
     end if;

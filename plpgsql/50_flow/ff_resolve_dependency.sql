@@ -33,7 +33,7 @@ begin
     if p_edge_id is null then
         perform flowfabric._ff_raise_invalid(c_fn, 'edge_id', 'null');
     end if;
-    if nullif(p_upstream_outcome, '') not in ('success', 'failed', 'cancelled', 'expired', 'skipped') then
+    if nullif(p_upstream_outcome, '') <> all (flowfabric._ff_legal_values('upstream_outcome')) then
         perform flowfabric._ff_raise_invalid(c_fn, 'upstream_outcome', 'unknown', p_upstream_outcome);
     end if;
     v_outcome := nullif(p_upstream_outcome, '')::flowfabric.ff_terminal_outcome;

@@ -89,10 +89,10 @@ as $$
             case w.number when 1 then p_policy_kind when 2 then p_k::text else p_on_satisfied end as value
         from (
             select case
-                when (p_policy_kind in ('all_of', 'any_of', 'quorum')) is not true then 1
+                when (p_policy_kind = any (flowfabric._ff_legal_values('policy_kind'))) is not true then 1
                 when p_policy_kind = 'quorum' and (p_k >= 1) is not true then 2
                 when p_policy_kind <> 'all_of'
-                    and (p_on_satisfied in ('cancel_remaining', 'let_run')) is not true then 3
+                    and (p_on_satisfied = any (flowfabric._ff_legal_values('on_satisfied'))) is not true then 3
             end as number
         ) as w
         where w.number is not null

@@ -36,7 +36,7 @@ begin
     if p_expected_graph_revision is null then
         perform flowfabric._ff_raise_invalid(c_fn, 'expected_graph_revision', 'null');
     end if;
-    if p_dependency_kind is distinct from 'success_only' then
+    if (p_dependency_kind = any (flowfabric._ff_legal_values('dependency_kind'))) is not true then
         perform flowfabric._ff_raise_invalid(
             c_fn, 'dependency_kind', case when p_dependency_kind is null then 'null' else 'unknown' end,
             p_dependency_kind);

@@ -17,7 +17,7 @@ declare
     v_document jsonb;
     v_version bigint;
 begin
-    if p_patch_kind is distinct from 'json-merge-patch' then
+    if (p_patch_kind = any (flowfabric._ff_legal_values('patch_kind'))) is not true then
         perform flowfabric._ff_raise_invalid(p_fn, 'patch_kind', 'unsupported patch_kind', p_patch_kind);
     end if;
     begin

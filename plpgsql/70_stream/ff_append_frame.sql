@@ -74,7 +74,8 @@ declare
     v_lease_expires_at_ms bigint;
     v_has_waiters boolean;
 begin
-    if (p_attempt_index >= 0 and p_frame_type <> '' and p_stream_mode in ('durable', 'summary', 'best_effort')
+    if (p_attempt_index >= 0 and p_frame_type <> ''
+        and p_stream_mode = any (flowfabric._ff_legal_values('stream_mode'))
         and p_retention_maxlen >= 0 and p_ttl_ms >= 0 and octet_length(v_payload) <= p_max_payload_bytes
         and coalesce(p_frame_ts_ms, 0) between 0 and 9007199254740991
         and num_nulls(p_lease_id, p_lease_epoch, p_attempt_id) = 0) is not true
@@ -247,7 +248,7 @@ begin
         perform flowfabric._ff_raise_invalid(
             p_fn, 'frame_type', case when p_frame_type is null then 'null' else 'empty' end);
     end if;
-    if (p_stream_mode in ('durable', 'summary', 'best_effort')) is not true then
+    if (p_stream_mode = any (flowfabric._ff_legal_values('stream_mode'))) is not true then
         perform flowfabric._ff_raise_invalid(p_fn, 'stream_mode', 'unknown', p_stream_mode);
     end if;
     perform flowfabric._ff_check_not_negative(p_retention_maxlen, 'retention_maxlen', p_fn);

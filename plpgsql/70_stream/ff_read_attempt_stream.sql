@@ -54,7 +54,7 @@ begin
             perform flowfabric._ff_raise_invalid(c_fn, 'from', 'not_beside_after', p_from);
         end if;
     end if;
-    if p_visibility is null or p_visibility not in ('all', 'exclude_best_effort') then
+    if (p_visibility = any (flowfabric._ff_legal_values('visibility'))) is not true then
         perform flowfabric._ff_raise_invalid(c_fn, 'visibility', 'unknown', p_visibility);
     end if;
 

@@ -74,7 +74,7 @@ create or replace function flowfabric._ff_is_event_stream(p_stream text)
 returns boolean
 language sql immutable parallel safe
 as $$
-    select coalesce(p_stream in ('completion', 'lease', 'signal', 'operator', 'worker'), false)
+    select coalesce(p_stream = any (flowfabric._ff_legal_values('stream')), false)
 $$;
 comment on function flowfabric._ff_is_event_stream(text) is 'Internal: whether a text names one of the five streams.';
 

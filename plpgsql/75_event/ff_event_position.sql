@@ -18,7 +18,7 @@ declare
     v_horizon flowfabric.ff_event_cursor;
 begin
     perform flowfabric._ff_check_event_stream(p_stream, c_fn);
-    if p_where is null or p_where not in ('start', 'tail') then
+    if (p_where = any (flowfabric._ff_legal_values('where'))) is not true then
         perform flowfabric._ff_raise_invalid(
             c_fn, 'where', case when p_where is null then 'null' else 'unknown' end, p_where);
     end if;
