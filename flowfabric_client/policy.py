@@ -6,8 +6,8 @@
     client.create_execution("ask_model", policy=policy)
 
 A `Policy` is a mapping with the fields of the policy document, so it can be given wherever a mapping can, and
-a `Retry` wherever a retry policy can. A field that is not given is left out of the document and has the engine's
-default. docs/policies.md tells what every field means.
+a `Retry` wherever a retry policy can. A field that is not given is left out of the document and has the
+default of the engine. docs/policies.md tells what every field means.
 """
 
 from __future__ import annotations

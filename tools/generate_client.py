@@ -280,6 +280,20 @@ REPEATABLE_IF = {
     "ff_suspend_execution": "idempotency_key is not None",
 }
 
+# Where the legal values of a parameter are that has neither a closed list nor an enum type of its name.
+VALUE_SOURCES: dict[tuple[str, str], LiteralString] = {
+    ("ff_set_setting", "name"): "select name as value from flowfabric._ff_known_settings()",
+    ("ff_set_scanner", "scanner"): "select scanner as value from flowfabric.ff_scanner order by run_order",
+    ("ff_tick", "scanners"): "select scanner as value from flowfabric.ff_scanner order by run_order",
+    (
+        "ff_wait_for_events",
+        "streams",
+    ): "select stream as value from flowfabric._ff_channels() where stream <> ''",
+}
+
+# Parameters that docs/policies.md describes, and the document that may contain a policy.
+POLICIES = frozenset({"policy", "policies", "retry_policy", "retry_policies", "attempt_policy", "flow"})
+
 # JSON fields that hold a list of objects; every other one is an object.
 JSON_LISTS = frozenset({("ff_event_stream_lag", "consumers")})
 
@@ -364,6 +378,8 @@ class Function:
     folder: str
     """Folder of the function's file: its area."""
     roles: list[str]
+    values: dict[str, list[str]]
+    """The legal values of each parameter that has a closed list of them."""
     sql_signature: str
     sql_result: str
 
@@ -440,6 +456,22 @@ class Catalogue:
                 from pg_type t join pg_enum e on e.enumtypid = t.oid
                 where t.typnamespace = 'flowfabric'::regnamespace group by 1 order by 1""")
         }
+        self._closed = {
+            (row.function, row.parameter): row.values or self.enums[row.enum]
+            for row in self._rows("""
+                select a.function, a.parameter, v.values, t.typname as enum
+                from (
+                    select p.proname as function, substr(n.name, 3) as parameter
+                    from pg_proc p
+                    cross join lateral unnest(p.proargnames, p.proargtypes::oid[]) as n (name, type)
+                    where p.pronamespace = 'flowfabric'::regnamespace
+                        and n.type in ('text'::regtype, 'text[]'::regtype)
+                ) as a
+                cross join lateral flowfabric._ff_parameter_values(a.function, a.parameter) as v (values)
+                left join pg_type t on t.typnamespace = 'flowfabric'::regnamespace and t.typtype = 'e'
+                    and t.typname = 'ff_' || a.parameter
+                where v.values is not null or t.oid is not null""")
+        }
         self.functions = [
             self._function(row)
             for row in self._rows("""
@@ -475,6 +507,14 @@ class Catalogue:
                 group by t.oid, t.typname order by t.typname""")
             if row.name in names
         }
+        self.views = self._rows("""
+            select c.relname as name, obj_description(c.oid, 'pg_class') as comment,
+                array_agg(array[a.attname::text, format_type(a.atttypid, null),
+                    col_description(c.oid, a.attnum)] order by a.attnum) as columns
+            from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
+            where c.relnamespace = 'flowfabric'::regnamespace and c.relkind = 'v'
+                and c.relname like 'ff\\_v\\_%'
+            group by c.oid, c.relname order by c.relname""")
         self.row_comments = {
             row.name: row.comment
             for row in self._rows("""
@@ -516,9 +556,16 @@ class Catalogue:
             contract_of(file_of(row.name)),
             file_of(row.name).parent.name,
             [role.removeprefix("flowfabric_") for role in row.roles],
+            {p.sql_name: found for p in parameters if (found := self._values(row.name, p.sql_name))},
             row.sql_signature,
             row.sql_result,
         )
+
+    def _values(self, function: str, parameter: str) -> list[str] | None:
+        closed: list[str] | None = self._closed.get((function, parameter))
+        if closed is None and (source := VALUE_SOURCES.get((function, parameter))):
+            closed = [row.value for row in self._rows(source)]
+        return closed
 
     def _value_type(self, sql_type: str) -> str:
         element = sql_type.removesuffix("[]")
@@ -619,8 +666,9 @@ class Catalogue:
         parts = [
             "# Reference",
             f"<!-- {NOTE} -->",
-            "Every public function of schema `flowfabric`, by area. A call uses named notation "
-            "(`p_execution_id => ...`). Roles are short for `flowfabric_...`; `admin` may call everything. "
+            "Every public function of schema `flowfabric`, by area, then result types and views. A call uses "
+            "named notation (`p_execution_id => ...`). Roles are short for `flowfabric_...`; `admin` may "
+            "call everything. "
             "What the codes mean: [errors.md](errors.md). The Python clients have a method of the same name "
             "without `ff_` and `p_`.",
         ]
@@ -637,11 +685,30 @@ class Catalogue:
                 facts = [f"Roles: {', '.join(f.roles)}."]
                 if f.raises:
                     facts.append(f"Raises: {f.raises}")
+                facts += [
+                    f"Values of `p_{name}`: {', '.join(f'`{value}`' for value in values)}."
+                    for name, values in f.values.items()
+                ]
+                if POLICIES & {p.sql_name for p in f.parameters}:
+                    facts.append("What a policy may contain: [policies.md](policies.md).")
                 parts.append("\n".join(f"- {fact}" for fact in facts))
         parts.append("## Result types")
         for name, fields in self.rows.items():
             columns = ", ".join(f"`{field}` {kind.replace('flowfabric.', '')}" for field, kind in fields)
             parts.append(f"**`{name}`** {self.row_comments[name]}\n{columns}.")
+        parts.append(
+            "## Views\n\nFor people and dashboards. `flowfabric_reader` and `flowfabric_operator` may select "
+            "from them."
+        )
+        for view in self.views:
+            table = "\n".join(
+                f"| `{name}` | {kind.replace('flowfabric.', '')} | {comment} |"
+                for name, kind, comment in view.columns
+            )
+            parts.append(
+                f"### `{view.name}`\n\n{view.comment}\n\n"
+                f"| column | type | meaning |\n| --- | --- | --- |\n{table}"
+            )
         return "\n\n".join(parts) + "\n"
 
     def render_all(self) -> dict[Path, str]:
