@@ -98,3 +98,9 @@ def test_a_reader_can_look_at_everything(flowfabric_as: CommandLineAs, client: C
     ):
         assert reader.run(*args).exit_code == 0, args
     assert reader.run("doctor").exit_code == 1
+
+
+def test_a_policy_with_another_word_is_refused_with_the_nearest(flowfabric: CommandLine) -> None:
+    message = flowfabric.error("run", "greet", "--detach", "--policy", '{"retries": 3}', exit_code=2)
+    assert "invalid_policy_json" in message
+    assert "retry_policy.max_retries" in message
