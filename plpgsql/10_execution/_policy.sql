@@ -41,8 +41,8 @@ $$;
 comment on function flowfabric._ff_check_retry_policy(jsonb, text) is
 'Internal: raises invalid_policy_json unless a retry policy is well formed.';
 
--- Nothing is created from a document that would abort a later call half-way, or that asks for what nothing does. One
--- test finds that something is wrong, which takes 10 us of a creation; the search for it takes 50 times as long.
+-- Nothing is created from a document that would abort a later call half-way, or that asks for what nothing does. The
+-- test tells that something is wrong, and takes 3 us of a creation; only then the culprit is searched, in 50 to 800 us.
 create or replace function flowfabric._ff_read_policy(p_policy jsonb, p_fn text)
 returns flowfabric.ff_policy_facts
 language plpgsql stable

@@ -146,54 +146,64 @@ comment on function flowfabric._ff_is_retry_policy(jsonb) is
 
 -- Finding the culprit
 
-create or replace function flowfabric._ff_letter_pairs(p_word text)
-returns text[]
+-- Likeness is twice the pairs of neighbouring letters that both words have, divided by the pairs of both: 0.8 for
+-- retries and max_retries. At 0.45 `quota` is near quota_policy_id, and words without a relation are not near. Of
+-- equally near candidates the first is taken.
+create or replace function flowfabric._ff_nearest(p_word text, p_candidates text[])
+returns integer
 language sql immutable parallel safe
 as $$
-    select array(
-        select distinct substr(w.word, n.number, 2)
-        from (select regexp_replace(lower(left(p_word, 100) collate "C"), '[^a-z0-9]', '', 'g') as word) as w
-        cross join generate_series(1, length(w.word) - 1) as n (number))
-$$;
-comment on function flowfabric._ff_letter_pairs(text) is
-'Internal: the pairs of neighbouring letters and digits in a word.';
-
--- Twice the pairs that both words have, divided by the pairs of both: 0.8 for retries and max_retries.
-create or replace function flowfabric._ff_similarity(p_word text, p_other text)
-returns double precision
-language sql immutable parallel safe
-as $$
-    select coalesce(
-        2.0 * cardinality(array(select unnest(w.pairs) intersect select unnest(w.other_pairs)))
-        / nullif(cardinality(w.pairs) + cardinality(w.other_pairs), 0), 0)
-    from (
-        select flowfabric._ff_letter_pairs(p_word) as pairs, flowfabric._ff_letter_pairs(p_other) as other_pairs
-    ) as w
-$$;
-comment on function flowfabric._ff_similarity(text, text) is
-'Internal: how alike two words are, from 0 to 1.';
-
--- p_path is that of an unknown key in a whole policy. The same name elsewhere is the nearest; 0.45 keeps `quota` near
--- quota_policy_id and words without a relation apart.
-create or replace function flowfabric._ff_nearest_policy_key(p_path text[], p_variant text)
-returns text[]
-language sql immutable parallel safe
-as $$
-    select n.path
-    from (
+    with pair as (
+        select distinct c.position, substr(l.letters, n.number, 2) as letters
+        from unnest(p_word || p_candidates) with ordinality as c (word, position)
+        cross join lateral (
+            select regexp_replace(lower(left(c.word, 100) collate "C"), '[^a-z0-9]', '', 'g') as letters
+        ) as l
+        cross join generate_series(1, length(l.letters) - 1) as n (number)
+    ),
+    candidate as (
         select
-            k.path,
-            flowfabric._ff_similarity(p_path[cardinality(p_path)], k.path[cardinality(k.path)]) as similarity,
-            k.path[: cardinality(k.path) - 1] = p_path[: cardinality(p_path) - 1] as is_here
-        from flowfabric._ff_policy_keys() as k
-        where k.path <> p_path and (k.variant is null or p_variant is null or k.variant = p_variant)
-    ) as n
-    where n.similarity >= 0.45
-    order by n.similarity desc, n.is_here desc, n.path
+            p.position,
+            2.0 * count(w.letters) / (count(*) + (select count(*) from pair as o where o.position = 1)) as likeness
+        from pair as p
+        left join pair as w on w.position = 1 and w.letters = p.letters
+        where p.position > 1
+        group by p.position
+    )
+    select c.position::integer - 1
+    from candidate as c
+    where c.likeness >= 0.45
+    order by c.likeness desc, c.position
     limit 1
 $$;
+comment on function flowfabric._ff_nearest(text, text[]) is
+'Internal: the position of the candidate that is most like a word; NULL if none is like it.';
+
+-- p_path is that of an unknown key in a whole policy. Of two equally near fields the one in the same object is nearer.
+create or replace function flowfabric._ff_nearest_policy_key(p_path text[], p_variant text)
+returns text[]
+language plpgsql immutable parallel safe
+as $$
+declare
+    v_paths jsonb;
+    v_names text[];
+begin
+    select
+        jsonb_agg(to_jsonb(k.path) order by k.is_here desc, k.position),
+        array_agg(k.path[cardinality(k.path)] order by k.is_here desc, k.position)
+    into v_paths, v_names
+    from (
+        select f.path, f.position, f.path[: cardinality(f.path) - 1] = p_path[: cardinality(p_path) - 1] as is_here
+        from flowfabric._ff_policy_keys() with ordinality as f (path, kind, legal_values, variant, position)
+        where f.path <> p_path and (f.variant is null or p_variant is null or f.variant = p_variant)
+    ) as k;
+    return array(
+        select jsonb_array_elements_text(
+            v_paths -> (flowfabric._ff_nearest(p_path[cardinality(p_path)], v_names) - 1)));
+end;
+$$;
 comment on function flowfabric._ff_nearest_policy_key(text[], text) is
-'Internal: the legal field whose name is most like that of an unknown key; NULL if none is.';
+'Internal: the legal field whose name is most like that of an unknown key; empty if none is.';
 
 -- A JSON null counts as present. Beyond 2^53 no client could have meant a number, and below it sums with the clock stay
 -- far from the end of bigint.
@@ -238,11 +248,8 @@ begin
     select k.path, jsonb_build_object(
         'reason', w.reason, 'legal', to_jsonb(k.legal_values),
         'value', case when k.kind = 'word' then left(v_policy #>> k.path, 200) end,
-        'nearest', case when w.reason = 'unknown_value' then (
-            select l.value from unnest(k.legal_values) as l (value)
-            where flowfabric._ff_similarity(l.value, v_policy #>> k.path) >= 0.45
-            order by flowfabric._ff_similarity(l.value, v_policy #>> k.path) desc
-            limit 1) end)
+        'nearest', case when w.reason = 'unknown_value'
+            then k.legal_values[flowfabric._ff_nearest(v_policy #>> k.path, k.legal_values)] end)
     into v_path, v_detail
     from flowfabric._ff_policy_keys() with ordinality as k (path, kind, legal_values, variant, position)
     cross join lateral flowfabric._ff_policy_value_fault(v_policy #> k.path, k.kind, k.legal_values) as w (reason)
