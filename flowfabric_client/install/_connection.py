@@ -1,7 +1,7 @@
-"""Connections of the installer: whom they reach, what they are set to, and the lock they work under."""
+"""Connections of the installer: whom they reach and what they are set to."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
 import psycopg
@@ -21,10 +21,6 @@ OnStep = Callable[[str], None]
 
 OLDEST_SERVER = 14
 
-# Advisory locks are per database, and so is an installation. The first number is "flowfab" in ASCII.
-_INSTALLATION_LOCK = 0x666C6F77666162
-_MIGRATION_SESSION_LOCK = _INSTALLATION_LOCK + 1
-
 # What a server, a database or a role may have set otherwise. Building an index may take as long as it takes;
 # only waits for the locks of others are limited.
 _SESSION_SETTINGS = {
@@ -41,7 +37,7 @@ _SESSION_SETTINGS = {
 class Session:
     """How to open a connection that works like every other connection of the same installation."""
 
-    conninfo: str
+    conninfo: str = field(repr=False)
     lock_timeout_ms: int
     act_as: str | None = None
 
@@ -104,30 +100,6 @@ def _refuse_other_encodings(conn: Connection) -> None:
     encoding = conn.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise InstallError(f"FlowFabric needs a database in UTF8; this one is in {encoding}.")
-
-
-def take_installation_lock(conn: Connection, on_step: OnStep) -> None:
-    """Wait, however long, until no other installer works on this database; the lock ends with the connection.
-
-    The connection must be prepared again afterwards: waiting takes its lock timeout away.
-
-    The second lock is held by every connection through which yoyo works. It outlives an installer that was
-    killed for as long as the server is still busy with what the installer had sent.
-    """
-    for key, holder in (
-        (_INSTALLATION_LOCK, "another installer to finish"),
-        (_MIGRATION_SESSION_LOCK, "the last statement of an installer that was killed"),
-    ):
-        if not one_row(conn, "select pg_try_advisory_lock(%s)", (key,))[0]:
-            on_step(f"waiting for {holder}")
-            conn.execute("set lock_timeout = 0")
-            conn.execute("select pg_advisory_lock(%s)", (key,))
-    conn.execute("select pg_advisory_unlock(%s)", (_MIGRATION_SESSION_LOCK,))
-
-
-def join_migration_sessions(conn: Connection) -> None:
-    """Let the next installer wait for this connection even if this process is killed."""
-    conn.execute("select pg_advisory_lock_shared(%s)", (_MIGRATION_SESSION_LOCK,))
 
 
 def one_row(conn: Connection, query: LiteralString, args: Sequence[object] = ()) -> tuple[Any, ...]:

@@ -24,6 +24,10 @@ class UnreachableError(InstallError):
     """No connection could be made."""
 
 
+class UnsafeSchemaError(InstallError):
+    """Another role could let code of its own run with the rights of the installer; nothing was changed."""
+
+
 class StatementFailedError(InstallError):
     """A statement of one of our files failed; the message starts with `file:line`."""
 

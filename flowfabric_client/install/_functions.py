@@ -10,6 +10,8 @@ from flowfabric_client._sql import SqlFile, SqlSources
 from flowfabric_client._version import __version__
 from flowfabric_client.install._connection import Connection, OnStep
 from flowfabric_client.install._errors import StatementFailedError
+from flowfabric_client.install._foreign_code import REVOKE_DEFAULT_PRIVILEGES
+from flowfabric_client.install._lock import InstallationLock, join_installation
 from flowfabric_client.install._script import run_file
 
 
@@ -22,7 +24,7 @@ class LoadResult:
 
 
 def load_functions(
-    conn: Connection, sources: SqlSources, *, with_test_clock: bool, on_step: OnStep
+    conn: Connection, sources: SqlSources, lock: InstallationLock, *, with_test_clock: bool, on_step: OnStep
 ) -> LoadResult:
     """Make the functions and views of the schema those of the sources, and record their version.
 
@@ -33,11 +35,14 @@ def load_functions(
 
     def load(*, drop_views: bool) -> list[str]:
         with conn.transaction():
+            join_installation(conn)
             if drop_views:
                 _drop_views(conn, list(_view_versions(conn)))
             dropped = _replace(conn, sources, files)
+            conn.execute(REVOKE_DEFAULT_PRIVILEGES)
             on_step(f"recording version {__version__}")
             conn.execute(version_record_sql(sources, with_test_clock=with_test_clock).encode())
+            lock.assert_held()
             on_step("committing the functions")
         return dropped
 

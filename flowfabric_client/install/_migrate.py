@@ -1,10 +1,11 @@
 """Installing and upgrading: everything that changes a database, in the order in which it does."""
 
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import LiteralString
 
+from psycopg import errors as pg
 from psycopg import sql
 
 from flowfabric_client._sql import SqlSources
@@ -15,13 +16,21 @@ from flowfabric_client.install._connection import (
     Session,
     one_row,
     open_session,
-    take_installation_lock,
 )
 from flowfabric_client.install._errors import InstallError, as_install_errors
 from flowfabric_client.install._functions import LoadResult, load_functions
+from flowfabric_client.install._lock import InstallationLock, installation_lock
 from flowfabric_client.install._migrations import apply_migrations
 from flowfabric_client.install._roles import RoleGaps, fill_role_gaps, find_role_gaps, refuse_unless_fillable
-from flowfabric_client.install._state import InstalledState, read_state, refuse_other_release, schema_owner
+from flowfabric_client.install._safety import refuse_unsafe_schema
+from flowfabric_client.install._state import (
+    InstalledState,
+    create_ledger,
+    has_lock_table,
+    read_state,
+    refuse_other_release,
+    schema_owner,
+)
 
 DEFAULT_LOCK_TIMEOUT_MS = 5000
 
@@ -114,52 +123,77 @@ def migrate(
     say = on_step or _say_nothing
     with as_install_errors():
         sources = sources or SqlSources.shipped()
+        sources.migrations()
         session, conn = open_session(dsn, lock_timeout_ms=lock_timeout_ms)
         with closing(conn):
             version = conn.info.parameter_status("server_version")
             say(f"connected to database {conn.info.dbname} on PostgreSQL {version}")
-            take_installation_lock(conn, say)
-            say("installation lock taken")
             acting_as = _choose_owner(conn, owner)
             gaps = find_role_gaps(conn)
             if gaps:
                 refuse_unless_fillable(conn, gaps, sources)
             session = replace(session, act_as=acting_as)
             session.prepare(conn)
-            state = read_state(conn)
-            refuse_other_release(state, sources)
-            plan = _Plan(
-                state=state,
-                sources=sources,
-                gaps=gaps,
-                owner=acting_as,
-                test_clock=state.test_clock if with_test_clock is None else with_test_clock,
-                force=force,
-            )
-            if plan.nothing_to_do:
-                return plan.report()
-            _refuse_what_cannot_succeed(conn, plan)
-            return _execute(conn, session, plan, say)
+            with _locked(conn, session, say) as lock:
+                refuse_unsafe_schema(conn)
+                state = read_state(conn)
+                refuse_other_release(state, sources)
+                plan = _Plan(
+                    state=state,
+                    sources=sources,
+                    gaps=gaps,
+                    owner=acting_as,
+                    test_clock=state.test_clock if with_test_clock is None else with_test_clock,
+                    force=force,
+                )
+                if plan.nothing_to_do:
+                    return plan.report()
+                _refuse_what_cannot_succeed(conn, state)
+                return _execute(conn, session, plan, lock, say)
 
 
-def _execute(conn: Connection, session: Session, plan: _Plan, say: OnStep) -> MigrateReport:
+@contextmanager
+def _locked(conn: Connection, session: Session, say: OnStep) -> Iterator[InstallationLock]:
+    """Hold the installation lock, after creating the table that it is a lock of if there is none.
+
+    A standby has no such locks; there is nothing to protect either, because no installer can work on it.
+    """
+    if one_row(conn, "select pg_is_in_recovery()")[0]:
+        yield InstallationLock(conn)
+        return
+    with ExitStack() as stack:
+        lock = None
+        while lock is None:
+            refuse_unsafe_schema(conn)
+            if not has_lock_table(conn):
+                state = read_state(conn)
+                _refuse_what_cannot_succeed(conn, state)
+                say("creating schema flowfabric" if state.schema_owner is None else "creating yoyo's tables")
+                create_ledger(conn, with_schema=state.schema_owner is None)
+            # The schema, and with it the table, can be dropped while this waits.
+            with suppress(pg.UndefinedTable, pg.InvalidSchemaName):
+                lock = stack.enter_context(installation_lock(session, say))
+        say("installation lock taken")
+        yield lock
+
+
+def _execute(
+    conn: Connection, session: Session, plan: _Plan, lock: InstallationLock, say: OnStep
+) -> MigrateReport:
     if plan.gaps:
         say(f"roles: {plan.gaps}")
         # As the connected role: the owner of the engine need not be able to create roles.
         conn.execute("reset role")
         fill_role_gaps(conn, plan.sources)
         session.prepare(conn)
-    if plan.state.schema_owner is None:
-        say("creating schema flowfabric")
-        conn.execute("create schema if not exists flowfabric")
     pending = plan.state.pending(plan.sources)
     unmarked = plan.state.unmarked(plan.sources)
     if pending or unmarked or plan.state.yoyo_locked:
-        apply_migrations(session, plan.sources, pending=pending, unmarked=unmarked, on_step=say)
+        apply_migrations(session, plan.sources, lock, pending=pending, unmarked=unmarked, on_step=say)
     applied = tuple(migration.id for migration in pending)
     try:
         with as_install_errors():
-            loaded = load_functions(conn, plan.sources, with_test_clock=plan.test_clock, on_step=say)
+            loaded = load_functions(conn, plan.sources, lock, with_test_clock=plan.test_clock, on_step=say)
     except InstallError as exc:
         if not applied:
             raise
@@ -193,21 +227,21 @@ def _choose_owner(conn: Connection, wanted: str | None) -> str:
     return acting_as
 
 
-def _refuse_what_cannot_succeed(conn: Connection, plan: _Plan) -> None:
+def _refuse_what_cannot_succeed(conn: Connection, state: InstalledState) -> None:
     """Raise for everything that would otherwise end the run in its middle."""
-    is_standby, is_read_only, may_create_schema, database = one_row(conn, _POSSIBILITIES)
+    is_standby, is_read_only, may_create_schema, database, user = one_row(conn, _POSSIBILITIES)
     if is_standby:
         raise InstallError("This server is a standby, which cannot be written to: connect to the primary.")
     if is_read_only:
         raise InstallError(
             "This connection is read-only (default_transaction_read_only): connect without that setting."
         )
-    if plan.state.schema_owner is None and not may_create_schema:
+    if state.schema_owner is None and not may_create_schema:
         statement = sql.SQL("grant create on database {} to {};\n").format(
-            sql.Identifier(database), sql.Identifier(plan.owner)
+            sql.Identifier(database), sql.Identifier(user)
         )
         raise InstallError(
-            f"Role {plan.owner} may not create a schema in database {database}: its owner must allow it.",
+            f"Role {user} may not create a schema in database {database}: its owner must allow it.",
             sql=statement.as_string(conn),
         )
 
@@ -221,4 +255,5 @@ _POSSIBILITIES: LiteralString = """
         pg_is_in_recovery(),
         current_setting('transaction_read_only')::boolean,
         has_database_privilege(current_database(), 'create'),
-        current_database()::text"""
+        current_database()::text,
+        current_user::text"""

@@ -14,14 +14,19 @@ from yoyo.internalmigrations import schema_versions, v2
 from yoyo.migrations import Migration, default_migration_table, get_migration_hash, read_sql_migration
 
 from flowfabric_client._sql import MigrationFile, SqlSources
-from flowfabric_client.install._connection import Connection, OnStep, Session, join_migration_sessions
+from flowfabric_client.install._connection import Connection, OnStep, Session
 from flowfabric_client.install._errors import StatementFailedError
+from flowfabric_client.install._foreign_code import REVOKE_DEFAULT_PRIVILEGES
+from flowfabric_client.install._lock import InstallationLock, join_installation
 from flowfabric_client.install._script import first_code_offset, line_at, offsets_of
+
+_NOW_UTC = "clock_timestamp() at time zone 'utc'"
 
 
 def apply_migrations(
     session: Session,
     sources: SqlSources,
+    lock: InstallationLock,
     *,
     pending: Sequence[MigrationFile],
     unmarked: Sequence[MigrationFile],
@@ -38,6 +43,7 @@ def apply_migrations(
             on_step(f"recording as applied: {', '.join(file.id for file in unmarked)}")
             backend.mark_migrations([known[file.id] for file in unmarked])
         for file in pending:
+            lock.assert_held()
             on_step(f"applying migration {file.id}")
             migration = known[file.id]
             migration.load()
@@ -49,32 +55,46 @@ def apply_migrations(
                     migration.steps, statements, offsets_of(statements, file.text), strict=False
                 )
             ]
+            migration.steps.append(_RevokeDefaultPrivileges())
             # yoyo prints the rows of a SELECT.
             with redirect_stdout(io.StringIO()):
                 backend.apply_one(migration)
 
 
-def bookkeeping_sql(migrations: Sequence[MigrationFile]) -> str:
-    """The statements that leave yoyo's tables as they are after it applied these migrations."""
+def ledger_sql() -> str:
+    """The statements that create the tables which yoyo keeps, all of them empty but for its own version."""
     recorder = _Recorder()
     recorder.execute(recorder.format_sql(recorder.create_lock_table_sql))
     v2.create_log_table(recorder)
     v2.create_version_table(recorder)
     v2.create_migration_table(recorder)
-    now = "clock_timestamp() at time zone 'utc'"
-    recorder.execute(f"insert into {recorder.version_table_quoted} values ({max(schema_versions)}, {now})")
+    version = max(schema_versions)
+    recorder.execute(f"insert into {recorder.version_table_quoted} values ({version}, {_NOW_UTC})")
+    return recorder.script()
+
+
+def lock_table_sql() -> str:
+    """The statement that creates only the table that installers lock."""
+    recorder = _Recorder()
+    recorder.execute(recorder.format_sql(recorder.create_lock_table_sql))
+    return recorder.script()
+
+
+def applied_sql(migrations: Sequence[MigrationFile]) -> str:
+    """The statements that leave yoyo's tables as they are after it applied these migrations."""
+    recorder = _Recorder()
     for migration in migrations:
         key = f"'{get_migration_hash(migration.id)}', '{migration.id}'"
         recorder.execute(
             f"insert into {recorder.migration_table_quoted} (migration_hash, migration_id, applied_at_utc)"
-            f" values ({key}, {now})"
+            f" values ({key}, {_NOW_UTC})"
         )
         recorder.execute(
             f"insert into {recorder.log_table_quoted}"
             " (id, migration_hash, migration_id, operation, username, hostname, created_at_utc)"
-            f" values (gen_random_uuid(), {key}, 'apply', current_user, 'psql', {now})"
+            f" values (gen_random_uuid(), {key}, 'apply', current_user, 'psql', {_NOW_UTC})"
         )
-    return "".join(f"{statement};\n" for statement in recorder.statements)
+    return recorder.script()
 
 
 class _Backend(PostgresqlPsycopgBackend):  # type: ignore[misc]  # yoyo has no type information
@@ -89,7 +109,10 @@ class _Backend(PostgresqlPsycopgBackend):  # type: ignore[misc]  # yoyo has no t
     def init_connection(self, connection: Connection) -> None:
         self.uri.prepare(connection)
         super().init_connection(connection)
-        join_migration_sessions(connection)
+
+    def begin(self) -> None:
+        super().begin()
+        join_installation(self.connection)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -97,8 +120,6 @@ class _Backend(PostgresqlPsycopgBackend):  # type: ignore[misc]  # yoyo has no t
 
         It is a row, which a kill leaves behind. Under the installation lock, a row found here is a leftover.
         """
-        if self.lock_table not in self.list_tables():
-            self.create_lock_table()
         self.break_lock()
         with self.lock():
             yield
@@ -128,6 +149,17 @@ class _Recorder(PostgresqlPsycopgBackend):  # type: ignore[misc]  # yoyo has no 
 
     def execute(self, sql: str, params: None = None) -> None:  # noqa: ARG002
         self.statements.append(" ".join(sql.split()))
+
+    def script(self) -> str:
+        """What was collected, as the text of a file."""
+        return "".join(f"{statement};\n" for statement in self.statements)
+
+
+class _RevokeDefaultPrivileges:
+    """The last step of every migration: no other role may add code to the tables that it created."""
+
+    def apply(self, backend: _Backend, force: bool = False) -> None:  # noqa: ARG002
+        backend.connection.execute(REVOKE_DEFAULT_PRIVILEGES)
 
 
 class _LocatedStep:

@@ -1,17 +1,23 @@
 """What a database holds of an installation, and whether this client may work on it."""
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import LiteralString
+
+from psycopg import errors as pg
 
 from flowfabric_client._sql import MigrationFile, SqlSources
 from flowfabric_client._version import __version__
 from flowfabric_client.install._connection import Connection
 from flowfabric_client.install._errors import InstallError
+from flowfabric_client.install._foreign_code import REVOKE_DEFAULT_PRIVILEGES
+from flowfabric_client.install._lock import LOCK_TABLE
+from flowfabric_client.install._migrations import ledger_sql, lock_table_sql
 
 _LEDGER = "ff_migration_annotation"
 _CONFIG = "ff_partition_config"
-_YOYO_TABLES = frozenset({"_yoyo_migration", "_yoyo_log", "_yoyo_version", "yoyo_lock"})
+_YOYO_TABLES = frozenset({"_yoyo_migration", "_yoyo_log", "_yoyo_version", LOCK_TABLE})
 
 _HALF_INSTALLED = (
     "Schema flowfabric is half-installed ({what}): restore it from a backup, "
@@ -49,6 +55,24 @@ class InstalledState:
         return [m for m in sources.migrations() if m.number in self.ledger and m.id not in self.yoyo_ids]
 
 
+def has_lock_table(conn: Connection) -> bool:
+    """Whether the schema has the table that installers lock."""
+    return LOCK_TABLE in _tables(conn)
+
+
+def create_ledger(conn: Connection, *, with_schema: bool) -> None:
+    """Create yoyo's tables, and the schema, unless another session creates them meanwhile.
+
+    A schema that exists by now can be that of another role: nothing must be created in it unchecked.
+    """
+    with suppress(pg.UniqueViolation, pg.DuplicateTable, pg.DuplicateSchema), conn.transaction():
+        if with_schema:
+            conn.execute("create schema flowfabric")
+        script = lock_table_sql() if _tables(conn) & _YOYO_TABLES else ledger_sql()
+        conn.execute(script.encode())
+        conn.execute(REVOKE_DEFAULT_PRIVILEGES)
+
+
 def schema_owner(conn: Connection) -> str | None:
     """The role that owns schema flowfabric, if the schema exists."""
     row = conn.execute(
@@ -60,10 +84,10 @@ def schema_owner(conn: Connection) -> str | None:
 def read_state(conn: Connection) -> InstalledState:
     """Read the records; raise if they contradict each other, or if the schema is somebody else's."""
     owner = schema_owner(conn)
-    tables = {str(row[0]) for row in conn.execute(_TABLES)}
+    tables = _tables(conn)
     yoyo_ids = frozenset[str]()
     yoyo_locked = False
-    if "yoyo_lock" in tables:
+    if LOCK_TABLE in tables:
         yoyo_locked = conn.execute("select from flowfabric.yoyo_lock").fetchone() is not None
     if "_yoyo_migration" in tables:
         yoyo_ids = frozenset(
@@ -146,6 +170,10 @@ def _number_of(yoyo_id: str) -> int | None:
     return int(number) if number.isdecimal() else None
 
 
+def _tables(conn: Connection) -> set[str]:
+    return {str(row[0]) for row in conn.execute(_TABLES)}
+
+
 def _holds_foreign_objects(conn: Connection) -> bool:
     return conn.execute(_FOREIGN_OBJECTS, (list(_YOYO_TABLES),)).fetchone() is not None
 
@@ -154,7 +182,7 @@ _TABLES: LiteralString = """
     select c.relname
     from pg_class as c
     join pg_namespace as n on n.oid = c.relnamespace
-    where n.nspname = 'flowfabric' and c.relkind in ('r', 'p')"""
+    where n.nspname = 'flowfabric' and c.relkind = 'r'"""
 
 _VERSION_RECORD: LiteralString = """
     select

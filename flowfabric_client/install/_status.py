@@ -8,6 +8,7 @@ from flowfabric_client._version import __version__
 from flowfabric_client.install._connection import open_session
 from flowfabric_client.install._errors import as_install_errors
 from flowfabric_client.install._roles import find_role_gaps
+from flowfabric_client.install._safety import refuse_foreign_code
 from flowfabric_client.install._state import InstalledState, other_release, read_state
 
 _LOCK_TIMEOUT_MS = 5000
@@ -46,6 +47,7 @@ def status(dsn: str, *, sources: SqlSources | None = None) -> InstallStatus:
         sources = sources or SqlSources.shipped()
         _, conn = open_session(dsn, lock_timeout_ms=_LOCK_TIMEOUT_MS)
         with closing(conn):
+            refuse_foreign_code(conn)
             state = read_state(conn)
             gaps = find_role_gaps(conn)
         digest = sources.digest(with_test_clock=state.test_clock)

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from flowfabric_client.install import CLIENT_ROLES, SqlSources, migrate
-from flowfabric_client.install._connection import join_migration_sessions
+from flowfabric_client.install._lock import join_installation
 from tests.install.catalogue import Catalogue, read_catalogue
 from tests.install.sample import SampleEngine
 from tests.support.cluster import REPOSITORY, Cluster
@@ -141,17 +141,17 @@ def test_an_upgrade_that_is_killed_is_completed_by_the_next_run(
 
 
 def test_the_next_run_waits_for_what_the_server_still_does_for_a_killed_one(
-    engine: SampleEngine, empty_database: str
+    engine: SampleEngine, installed_database: str
 ) -> None:
     """The server notices that a client is gone only when it has finished the client's statement."""
     steps: list[str] = []
-    with psycopg.connect(empty_database, autocommit=True) as orphan:
-        join_migration_sessions(orphan)
+    with psycopg.connect(installed_database) as orphan:
+        join_installation(orphan)
 
         def note(step: str) -> None:
             steps.append(step)
             if step.startswith("waiting for"):
                 orphan.close()
 
-        migrate(empty_database, sources=engine.sources, on_step=note)
+        migrate(installed_database, sources=engine.sources, on_step=note)
     assert "waiting for the last statement of an installer that was killed" in steps

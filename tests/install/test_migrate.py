@@ -240,7 +240,7 @@ def test_a_grant_that_is_not_in_a_file_is_gone_after_the_next_load(
         "grant execute on function flowfabric.ff_size(integer) to public, flowfabric_worker",
         "grant select on flowfabric.ff_thing to public, flowfabric_reader",
         "grant update (size) on flowfabric.ff_thing to flowfabric_operator",
-        "grant create on schema flowfabric to public, flowfabric_admin",
+        "grant usage on schema flowfabric to public",
     )
     assert read_catalogue(installed_database) != expected
 
@@ -310,7 +310,7 @@ def test_a_run_waits_for_another_one_and_then_finds_its_work_done(
         if step == "installation lock taken":
             first_has_lock.append(True)
             thread.start()
-            _wait_for_advisory_lock_waiter(empty_database)
+            _wait_for_installer_that_waits(empty_database)
 
     thread = Thread(
         target=lambda: reports.append(migrate(empty_database, sources=engine.sources, on_step=second))
@@ -323,13 +323,10 @@ def test_a_run_waits_for_another_one_and_then_finds_its_work_done(
     assert [report.changed for report in reports] == [False]
 
 
-def _wait_for_advisory_lock_waiter(dsn: str) -> None:
+def _wait_for_installer_that_waits(dsn: str) -> None:
     with psycopg.connect(dsn, autocommit=True) as conn:
-        waiting = "select from pg_locks where locktype = 'advisory' and not granted and database = %s::oid"
-        (oid,) = conn.execute(
-            "select oid from pg_database where datname = current_database()"
-        ).fetchone() or (0,)
-        while not conn.execute(waiting.encode(), [oid]).fetchall():
+        waiting = "select from pg_locks where relation = 'flowfabric.yoyo_lock'::regclass and not granted"
+        while not conn.execute(waiting.encode()).fetchall():
             conn.execute("select pg_sleep(0.01)")
 
 

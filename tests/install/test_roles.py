@@ -144,6 +144,7 @@ def test_an_existing_role_is_left_as_its_dba_made_it(roleless_server: Cluster, e
 
 
 def test_the_owner_need_not_be_able_to_create_roles(database_of_app: str, engine: SampleEngine) -> None:
+    execute(database_of_app, "alter role app nologin")
     assert migrate(database_of_app, sources=engine.sources, owner="app").owner == "app"
 
 
