@@ -216,10 +216,10 @@ def buffer_signal_for_pending_waitpoint(
     )
 
 
-def bump_event_epoch() -> Call[int]:
+def bump_event_epoch(*, wait_ms: int = 900) -> Call[int]:
     sql = """
-        select flowfabric.ff_bump_event_epoch()"""
-    return Call("ff_bump_event_epoch", sql, {}, None, False)
+        select flowfabric.ff_bump_event_epoch(p_wait_ms => %(wait_ms)s::integer)"""
+    return Call("ff_bump_event_epoch", sql, {"wait_ms": wait_ms}, None, False)
 
 
 def cancel_execution(

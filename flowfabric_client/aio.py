@@ -126,7 +126,8 @@ class AsyncClient(AsyncWatchingSession):
     ) -> rows.BootReport:
         """Checks that client and schema fit together; the first call of every client process.
 
-        Raises: invalid_input, schema_version_mismatch, partition_config_mismatch.
+        Raises: invalid_input, schema_version_mismatch, partition_config_mismatch, retry_exhausted as
+            ff_bump_event_epoch.
         """
         return await self._one(_calls.boot_check(required_version, num_flow_partitions=num_flow_partitions))
 
@@ -176,12 +177,13 @@ class AsyncClient(AsyncWatchingSession):
             )
         )
 
-    async def bump_event_epoch(self) -> int:
+    async def bump_event_epoch(self, *, wait_ms: int = 900) -> int:
         """Begins a new epoch of event cursors, after transaction ids may have gone back; returns it.
 
-        Raises: unavailable, when all 32767 epochs are used up.
+        Raises: invalid_input; retry_exhausted after p_wait_ms; unavailable, when all 32767 epochs are used
+            up.
         """
-        return await self._one(_calls.bump_event_epoch())
+        return await self._one(_calls.bump_event_epoch(wait_ms=wait_ms))
 
     async def cancel_execution(
         self,
@@ -2185,7 +2187,8 @@ class AsyncClient(AsyncWatchingSession):
     async def set_partition_count(self, n: int) -> rows.Outcome:
         """Sets the number of partitions; possible only while no execution and no flow is stored.
 
-        Raises: invalid_input, partition_config_mismatch.
+        Raises: invalid_input, partition_config_mismatch, retry_exhausted when the tables stay locked for a
+            second.
         """
         return await self._one(_calls.set_partition_count(n))
 

@@ -4,8 +4,8 @@
 -- Locks:  nothing that exists; every table is new.
 -- Beside: there is no previous release.
 --
--- The append is the most frequent call of the engine. It locks and updates the meta row and never dirties the
--- execution row; fillfactor 50 keeps those updates heap-only.
+-- The append is the most frequent call of the engine. It locks and updates the meta row and, but for the first frame of
+-- an attempt, never dirties the execution row; fillfactor 50 keeps those updates heap-only.
 --
 -- depends: 0005.flow
 

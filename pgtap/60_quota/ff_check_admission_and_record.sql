@@ -1,7 +1,7 @@
 -- Admission: tokens per window, slots at once, and who gives a slot back.
 begin;
 \ir ../helpers.sql
-select plan(63);
+select plan(64);
 
 create function ff_tap.id(p_number integer)
 returns text
@@ -239,6 +239,16 @@ select is(
      from (values (-1), (9007199254740992)) as b (n)),
     array['out_of_range', 'out_of_range'], 'jitter is within 0 and 2^53');
 select is(ff_tap.entries('none'), 0::bigint, 'a refusal records nothing');
+
+-- Retention gives no token back before its time
+select ff_tap.freeze_time(900000);
+select flowfabric.ff_create_quota_policy('kept', 60, 1, 0);
+select ff_tap.execution('{fp:86}:00000000-0000-4000-8000-00000000000a', '{"stream_policy": {"retention_ttl_ms": 0}}');
+select flowfabric.ff_check_admission_and_record('kept', '{fp:86}:00000000-0000-4000-8000-00000000000a');
+select flowfabric.ff_cancel_execution(
+    '{fp:86}:00000000-0000-4000-8000-00000000000a', 'test', 'operator_override');
+select flowfabric.ff_trim_retention();
+select is(ff_tap.admit('kept', 40), 'rate_exceeded 60000', 'a start counts although its execution is gone');
 
 select * from finish();
 rollback;

@@ -1,7 +1,7 @@
 -- Reserving: an amount is set aside for a lease, or does not fit.
 begin;
 \ir ../helpers.sql
-select plan(71);
+select plan(74);
 
 select ff_tap.freeze_time(1000);
 \set execution '{fp:86}:00000000-0000-4000-8000-000000000001'
@@ -202,6 +202,29 @@ from (values
     ('b1', '{a}', '{1}', repeat('k', 513), '{"field": "reservation_key", "reason": "too_long"}',
         'a key has at most 512 bytes')
 ) as b (budget_id, dimensions, amounts, key, detail, fact);
+
+-- A key outlives its execution
+\set brief '{fp:86}:00000000-0000-4000-8000-00000000000b'
+\set later '{fp:86}:00000000-0000-4000-8000-00000000000c'
+select ff_tap.freeze_time(200000000);
+select ff_tap.leased_execution(:'brief');
+select ff_tap.reserve('{tokens}', '{1}', 'once', :'brief', 'b2');
+select flowfabric.ff_complete_execution(:'brief', ff_tap.lease_id(), 1, ff_tap.attempt_id());
+select flowfabric.ff_trim_retention(p_retention_ms => 0);
+select ff_tap.leased_execution(:'later', p_lease_expires_at_ms => 200000000 + 86400000);
+select is(
+    ff_tap.error_of(format($$select ff_tap.reserve('{tokens}', '{1}', 'once', %L, 'b2')$$, :'later')) ->> 'code',
+    'reservation_not_open', 'the key of a closed reservation stays used when its execution is deleted');
+select ff_tap.freeze_time(200000000 + 86400000 - 1);
+select is(
+    ff_tap.error_of(format($$select ff_tap.reserve('{tokens}', '{1}', 'once', %L, 'b2')$$, :'later')) ->> 'code',
+    'reservation_not_open', 'until it expires');
+select flowfabric.ff_renew_lease(
+    :'later', ff_tap.lease_id(), 1, ff_tap.attempt_id(), p_lease_ttl_ms => 60000);
+select ff_tap.freeze_time(200000000 + 86400000);
+select is(
+    (select r.outcome from ff_tap.reserve('{tokens}', '{1}', 'once', :'later', 'b2') as r), 'reserved',
+    'then it can be used again');
 
 select * from finish();
 rollback;

@@ -1,7 +1,7 @@
 -- Sweeping: processes whose heartbeats stopped leave with an event each; forgotten waiters go too.
 begin;
 \ir ../helpers.sql
-select plan(20);
+select plan(26);
 
 prepare sweep (integer) as select s.* from flowfabric.ff_sweep_workers($1) as s;
 create temporary view worker as
@@ -41,9 +41,22 @@ select ff_tap.freeze_time(61000);
 select flowfabric.ff_sweep_workers();
 select is((select count(*) from flowfabric.ff_waiter), 2::bigint, 'a waiter is kept for 60 seconds after its time');
 select ff_tap.freeze_time(61001);
-select results_eq('execute sweep(500)', 'values (0, 0, 0, false)', 'then it goes, uncounted');
+select results_eq('execute sweep(500)', 'values (1, 0, 0, false)', 'then it goes and is counted');
 select results_eq(
     'select w.waiter_id collate "default" from flowfabric.ff_waiter as w', $$values ('w-new')$$, 'one by one');
+delete from flowfabric.ff_waiter;
+insert into flowfabric.ff_waiter (channel, key, waiter_id, until_ms)
+select 'ff_eligible', 'default', 'w-' || i::text, 1000 from generate_series(1, 5) as i;
+select results_eq('execute sweep(2)', 'values (2, 0, 0, true)', 'a full batch of waiters asks for another call');
+select results_eq('execute sweep(2)', 'values (2, 0, 0, true)', 'and so does the next');
+select results_eq('execute sweep(2)', 'values (1, 0, 0, false)', 'until none is left');
+select is((select count(*) from flowfabric.ff_waiter), 0::bigint, 'all of them are gone');
+insert into flowfabric.ff_waiter (channel, key, waiter_id, until_ms)
+values ('ff_eligible', 'default', 'w-last', 61001 + 660000), ('ff_eligible', 'default', 'w-beyond', 61001 + 660001);
+select results_eq('execute sweep(2)', 'values (1, 0, 0, false)', 'a waiter beyond the longest wait goes too');
+select results_eq(
+    'select w.waiter_id collate "default" from flowfabric.ff_waiter as w', $$values ('w-last')$$,
+    'it was written before the clock went back');
 
 -- The header of an event
 select is(

@@ -1,7 +1,7 @@
 -- A new epoch: everything written from now on is read after everything that was written before.
 begin;
 \ir helpers.sql
-select plan(7);
+select plan(12);
 
 select ff_tap.freeze_time(1000);
 select is(flowfabric.ff_bump_event_epoch(), 2::smallint, 'the epoch after the first is the second');
@@ -20,6 +20,16 @@ select is(
     '{"code": "unavailable", "fn": "ff_bump_event_epoch", "op": "ff_bump_event_epoch",
       "reason": "event_epochs_used_up"}',
     'which the refusal says');
+select throws_ok(
+    'select flowfabric.ff_bump_event_epoch(0)', 'ZV001', 'invalid_input', 'a wait is at least a millisecond');
+select throws_ok(
+    'select flowfabric.ff_bump_event_epoch(600001)', 'ZV001', 'invalid_input', 'and at most 10 minutes');
+select is(
+    ff_tap.error_of('select flowfabric.ff_bump_event_epoch(null)'),
+    '{"code": "invalid_input", "fn": "ff_bump_event_epoch", "field": "wait_ms", "reason": "null"}', 'it is required');
+update flowfabric.ff_partition_config as c set event_epoch = 7;
+select is(flowfabric.ff_bump_event_epoch(600000), 8::smallint, 'a call that need not wait succeeds');
+select is(current_setting('lock_timeout'), '0', 'the caller keeps its own lock timeout');
 
 select * from finish();
 rollback;

@@ -1,7 +1,7 @@
 -- Retention: what has ended long enough ago goes, with everything that belongs to it, except events.
 begin;
 \ir ../helpers.sql
-select plan(60);
+select plan(66);
 
 prepare trim (integer, text, bigint) as
 select t.* from flowfabric.ff_trim_retention($1, p_lane_id => $2, p_retention_ms => $3) as t;
@@ -76,6 +76,9 @@ insert into outliving values
     ('ff_lease_event', 'events have a window of their own'),
     ('ff_operator_event', 'events have a window of their own'),
     ('ff_signal_event', 'events have a window of their own'),
+    ('ff_execution_idempotency', 'a key lives until it expires'),
+    ('ff_budget_reservation', 'a key lives until it expires'),
+    ('ff_quota_window', 'a start counts until its window has passed'),
     ('ff_cancel_backlog_member', 'protects its execution, and goes when that ends');
 
 \set flow '00000000-0000-4000-8000-00000000f10e'
@@ -176,7 +179,9 @@ select is(
                 and a.attname = 'execution_id' and not a.attisdropped
                 and c.relname not in (select o.table_name from outliving as o)
             union
-            values ('ff_completion_event'), ('ff_lease_event')
+            values
+                ('ff_completion_event'), ('ff_lease_event'), ('ff_execution_idempotency'), ('ff_budget_reservation'),
+                ('ff_quota_window')
         ) as k (table_name)
         order by k.table_name collate "C"),
     'every table that knows an execution has a row about this one, or is known to outlive it');
@@ -189,7 +194,11 @@ select results_eq(
 select ff_tap.freeze_time(1000 + 86400000);
 select results_eq('execute trim(100, null, null)', 'values (1, 0, 0, 0, false)', 'at the instant itself it goes');
 select is(
-    ff_tap.traces(:'uuid'), array['ff_completion_event', 'ff_lease_event'], 'with everything but its events');
+    ff_tap.traces(:'uuid'),
+    array[
+        'ff_budget_reservation', 'ff_completion_event', 'ff_execution_idempotency', 'ff_lease_event',
+        'ff_quota_window'],
+    'with everything but its events and what has a lifetime of its own');
 select is_empty('select k.signal_id from flowfabric.ff_signal_dedup as k', 'the keys of its signals too');
 select results_eq(
     'select d.edge_id from flowfabric.ff_edge as d',
@@ -204,11 +213,35 @@ select is_empty(
     format('select x.execution_id from flowfabric.ff_describe_execution(%L) as x', :'execution'),
     'a reader finds nothing');
 select results_eq('execute trim(100, null, null)', 'values (0, 0, 0, 0, false)', 'a repeat finds nothing');
-select lives_ok(
-    format(
-        'select flowfabric.ff_create_execution(%L, p_execution_id => %L, p_idempotency_key => %L)', 'test',
-        :'execution', 'key'),
-    'its id and its key can be used anew');
+
+-- A key outlives its execution
+prepare create_again (text, text) as
+select c.outcome, c.execution_id, c.public_state
+from flowfabric.ff_create_execution('test', p_execution_id => $1, p_idempotency_key => $2) as c;
+prepare create_batch_again (text) as
+select c.outcome, c.execution_id, c.public_state
+from flowfabric.ff_create_executions(array['test'], p_idempotency_keys => array[$1]) as c;
+select results_eq(
+    $$execute create_again(null, 'key')$$, format('values (''duplicate'', %L, null::flowfabric.ff_public_state)', :'execution'),
+    'its key still answers with its id and no state');
+select results_eq(
+    $$execute create_batch_again('key')$$,
+    format('values (''duplicate'', %L, null::flowfabric.ff_public_state)', :'execution'), 'in a batch too');
+select results_eq(
+    format('execute create_again(%L, %L)', :'execution', 'key'),
+    format('values (''duplicate'', %L, null::flowfabric.ff_public_state)', :'execution'),
+    'also when the call names the id');
+select is(ff_tap.vector(:'execution') is null, true, 'none of them creates anything');
+update flowfabric.ff_execution_idempotency as i set expires_at_ms = flowfabric.ff_now_ms() + 1;
+select results_eq('select k.processed from flowfabric.ff_sweep_dedup() as k', 'values (0)', 'no sweep takes it before its time');
+select results_eq(
+    $$execute create_again(null, 'key')$$, format('values (''duplicate'', %L, null::flowfabric.ff_public_state)', :'execution'),
+    'it counts until the instant itself');
+select ff_tap.advance_time(1);
+select results_eq(
+    format('execute create_again(%L, %L)', :'execution', 'key'),
+    format('values (''created'', %L, ''waiting''::flowfabric.ff_public_state)', :'execution'),
+    'then its id and its key can be used again');
 select is(ff_tap.vector(:'execution') is not null, true, 'and are');
 
 -- A retention of its own, shorter or longer

@@ -3,7 +3,7 @@
 -- Fence:  none.
 -- Locks:  ff_partition_config, then ff_lane_registry, ff_exec_core and ff_flow_core against writers.
 -- Writes: ff_partition_config, and the partition of each lane in ff_lane_registry.
--- Raises: invalid_input, partition_config_mismatch.
+-- Raises: invalid_input, partition_config_mismatch, retry_exhausted when the tables stay locked for a second.
 -- Retry:  safe; the same count again is unchanged.
 --
 -- Ids carry their partition, so another count would split every lane and flow in two.
@@ -23,8 +23,7 @@ begin
     if v_current = p_n then
         return row('unchanged')::flowfabric.ff_outcome;
     end if;
-    -- A creation that is not committed yet must count too: this waits for it. Lanes come first, as in a creation.
-    lock table flowfabric.ff_lane_registry, flowfabric.ff_exec_core, flowfabric.ff_flow_core in share mode;
+    perform flowfabric._ff_lock_stored_work(900, c_fn);
     if exists (select from flowfabric.ff_exec_core) or exists (select from flowfabric.ff_flow_core) then
         perform flowfabric._ff_raise(
             'partition_config_mismatch', c_fn, jsonb_build_object('configured', v_current, 'expected', p_n));

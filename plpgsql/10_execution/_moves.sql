@@ -33,6 +33,44 @@ $$;
 comment on function flowfabric._ff_lock_execution(flowfabric.ff_execution_key, text) is
 'Internal: locks one execution and returns its row, or raises execution_not_found.';
 
+-- Under REPEATABLE READ and SERIALIZABLE a call reads side rows by an old snapshot, and the lock of an unchanged row
+-- does not tell it so. A new version of the row does: such a call then gets serialization_failure when it locks the
+-- execution. Called by what adds a side row that the end of the execution has to find; no column changes.
+create or replace function flowfabric._ff_touch_execution(p_partition_key smallint, p_execution_id uuid)
+returns void
+language plpgsql volatile
+set enable_seqscan = off
+set jit = off
+as $$
+begin
+    update flowfabric.ff_exec_core as e
+    set last_mutation_at_ms = e.last_mutation_at_ms
+    where e.partition_key = p_partition_key and e.execution_id = p_execution_id;
+end;
+$$;
+comment on function flowfabric._ff_touch_execution(smallint, uuid) is
+'Internal: makes calls with an older snapshot fail with serialization_failure when they lock an execution.';
+
+-- FOR SHARE of a row that has changed since the snapshot raises serialization_failure. Under READ COMMITTED every
+-- statement has a snapshot of its own, and a second execution must not be waited for.
+create or replace function flowfabric._ff_require_fresh_snapshot(p_partition_key smallint, p_execution_ids uuid[])
+returns void
+language plpgsql volatile
+set enable_seqscan = off
+set jit = off
+as $$
+begin
+    if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
+        perform from flowfabric.ff_exec_core as e
+        where e.partition_key = p_partition_key and e.execution_id = any (p_execution_ids)
+        order by e.execution_id
+        for share;
+    end if;
+end;
+$$;
+comment on function flowfabric._ff_require_fresh_snapshot(smallint, uuid[]) is
+'Internal: raises serialization_failure if executions have changed since the snapshot of a stricter transaction.';
+
 create or replace function flowfabric._ff_raise_not_found(p_key flowfabric.ff_execution_key, p_fn text)
 returns void
 language plpgsql stable

@@ -295,6 +295,7 @@ begin
         worker_capabilities = excluded.worker_capabilities,
         route_snapshot = excluded.route_snapshot,
         admission_summary = excluded.admission_summary;
+    perform flowfabric._ff_touch_execution(p_exec.partition_key, p_exec.execution_id);
     return row(
         'granted', v_execution_id, p_exec.lane_id, v_grant_key, v_grant_id, v_expires_at_ms, '{}'::text[]
     )::flowfabric.ff_grant;

@@ -2,12 +2,13 @@
 --
 -- Fence:  none.
 -- Locks:  the ff_exec_core row.
--- Writes: ff_claim_grant; on a mismatch only the time of it, in ff_exec_note.
+-- Writes: ff_claim_grant, and a new version of the ff_exec_core row without a change; on a mismatch only the time of it,
+--         in ff_exec_note.
 -- Raises: invalid_input, execution_not_found, execution_not_eligible, grant_already_exists,
 --         execution_not_in_eligible_set, invalid_capabilities.
 -- Retry:  not safe; a repeat answers grant_already_exists until the grant expires, also to the same worker.
 --
--- The execution itself is not touched: it stays eligible, and a grant that lapses leaves nothing stuck. A scheduler
+-- The execution itself does not change: it stays eligible, and a grant that lapses leaves nothing stuck. A scheduler
 -- that got capability_mismatch blocks the execution for route, or it meets the same head of the queue for ever.
 create or replace function flowfabric.ff_issue_claim_grant(
     p_execution_id text,

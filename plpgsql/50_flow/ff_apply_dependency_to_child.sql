@@ -2,8 +2,8 @@
 --
 -- Fence:  none.
 -- Locks:  the ff_flow_core row, then the ff_exec_core row of the child; then what the cascade of _cascade.sql changes.
--- Writes: ff_edge, ff_edge_group, the eligibility of the child; with an upstream that has ended ff_dependency_outbox,
---         or what its end means for the child.
+-- Writes: ff_edge, ff_edge_group, last_mutation_at_ms of ff_flow_core, the eligibility of the child; with an upstream that
+--         has ended ff_dependency_outbox, or what its end means for the child.
 -- Raises: invalid_input, flow_not_found, flow_already_terminal, invalid_dependency, execution_not_found,
 --         execution_already_in_flow.
 -- Retry:  safe; the repeat answers already_applied.
@@ -54,6 +54,7 @@ begin
     end if;
     v_child := flowfabric._ff_lock_execution(v_downstream, c_fn);
     v_now_ms := flowfabric.ff_now_ms();
+    perform flowfabric._ff_require_fresh_snapshot(v_upstream.partition_key, array[v_upstream.execution_id]);
     select e.terminal_outcome into v_upstream_outcome
     from flowfabric.ff_exec_core as e
     where e.partition_key = v_upstream.partition_key and e.execution_id = v_upstream.execution_id;
@@ -69,6 +70,10 @@ begin
         return flowfabric._ff_applied_edge_answer('already_applied', v_edge);
     end if;
 
+    -- The end of the upstream locks the flow: with an older snapshot it would not see the edge as applied.
+    update flowfabric.ff_flow_core as f
+    set last_mutation_at_ms = v_now_ms
+    where f.partition_key = v_flow.partition_key and f.flow_id = p_flow_id;
     update flowfabric.ff_edge as d
     set dep_state = 'unsatisfied', applied_at_ms = v_now_ms
     where d.partition_key = v_flow.partition_key and d.flow_id = p_flow_id and d.edge_id = p_edge_id;

@@ -152,6 +152,13 @@ begin
         return null;
     end if;
     v_needed := coalesce(v_group.k, v_group.n);
+    perform flowfabric._ff_require_fresh_snapshot(
+        p_exec.partition_key,
+        array(
+            select d.upstream_eid
+            from flowfabric.ff_edge as d
+            where d.partition_key = p_exec.partition_key and d.flow_id = p_exec.flow_id
+                and d.downstream_eid = p_exec.execution_id));
 
     if v_group.group_state = 'impossible' then
         update flowfabric.ff_edge as d

@@ -7,7 +7,8 @@
 -- Retry:  safe, and from any number of callers at once: each worker is swept once.
 --
 -- Lapsed workers and waiters count as absent anyway; this makes it visible and keeps both tables small. Rows and events
--- go in one transaction: never one without the other.
+-- go in one transaction: never one without the other. The limit holds for workers and for waiters; a full batch of either
+-- asks for another call. The longest wait is 10 minutes: a waiter beyond that was written before the clock went back.
 create or replace function flowfabric.ff_sweep_workers(p_limit integer default 500)
 returns flowfabric.ff_scan
 language plpgsql volatile security definer
@@ -22,6 +23,7 @@ declare
     v_instance_ids text[];
     v_worker_ids text[];
     v_swept integer;
+    v_waiters integer;
 begin
     perform flowfabric._ff_check_scan_limit(p_limit, c_fn);
     -- A row that was refreshed since the statement began is looked at again when its lock is there.
@@ -58,14 +60,16 @@ begin
     with lapsed as (
         select r.channel, r.key, r.waiter_id
         from flowfabric.ff_waiter as r
-        where r.until_ms < v_now_ms - 60000
+        where r.until_ms < v_now_ms - 60000 or r.until_ms > v_now_ms + 660000
         limit p_limit
         for update of r skip locked
     )
     delete from flowfabric.ff_waiter as r
     using lapsed as l
     where r.channel = l.channel and r.key = l.key and r.waiter_id = l.waiter_id;
-    return row(v_swept, v_lapsed - v_swept, 0, v_swept >= p_limit)::flowfabric.ff_scan;
+    get diagnostics v_waiters = row_count;
+    return row(
+        v_swept + v_waiters, v_lapsed - v_swept, 0, greatest(v_swept, v_waiters) >= p_limit)::flowfabric.ff_scan;
 end;
 $$;
 

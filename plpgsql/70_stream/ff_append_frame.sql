@@ -1,9 +1,9 @@
 -- ff_append_frame: append one frame to the output stream of the attempt whose lease the caller holds.
 --
 -- Fence:  lease id, lease epoch, attempt id and attempt index must all name the current, unexpired lease.
--- Locks:  the ff_stream_meta row, until the commit; for the first frame of an attempt the ff_exec_core row before it,
---         FOR SHARE.
--- Writes: ff_stream_frame, ff_stream_meta; ff_stream_summary in summary mode.
+-- Locks:  the ff_stream_meta row, until the commit; for the first frame of an attempt the ff_exec_core row before it.
+-- Writes: ff_stream_frame, ff_stream_meta; ff_stream_summary in summary mode; with the first frame of an attempt a new
+--         version of the ff_exec_core row, without a change.
 -- Raises: invalid_input, fence_required, partial_fence_triple, retention_limit_exceeded, stream_closed,
 --         stale_owner_cannot_append.
 -- Retry:  not safe: a repeat appends again. A producer recognises its own frames by their correlation id.
@@ -11,7 +11,7 @@
 -- Whoever ends an attempt holds the execution's row and closes the stream's row if there is one. So an append that
 -- holds the stream's row, and reads the execution's after that, either sees the end or comes before it; the execution
 -- is neither locked nor dirtied. Only the first append finds no row that an end would have to wait for, and locks the
--- execution instead. The lock also makes frames visible in the order of their ids, so that no reader can miss one.
+-- execution instead; the new version of that row stops an end whose snapshot is too old to see the stream. The lock also makes frames visible in the order of their ids, so that no reader can miss one.
 --
 -- The most frequent call of all: scalars instead of rows, one IF for the arguments and one for the fence
 -- (HOTPATH 2.7, 2.10). The planner settings keep a plan made for a table of a few pages from scanning it when it has
@@ -117,7 +117,7 @@ begin
                 v_phase, v_ownership, v_lease_id, v_lease_epoch, v_attempt_id, v_attempt_index, v_lease_expires_at_ms
             from flowfabric.ff_exec_core as e
             where e.partition_key = v_key.partition_key and e.execution_id = v_key.execution_id
-            for share;
+            for no key update;
         end if;
         v_now_ms := flowfabric.ff_now_ms();
         if (v_phase = 'active' and v_ownership = 'leased' and v_lease_expires_at_ms > v_now_ms
@@ -135,6 +135,9 @@ begin
             partition_key, execution_id, attempt_index, attempt_id, created_at_ms, retention_maxlen)
         values (v_key.partition_key, v_key.execution_id, p_attempt_index, p_attempt_id, v_now_ms, p_retention_maxlen)
         on conflict do nothing;
+        if found then
+            perform flowfabric._ff_touch_execution(v_key.partition_key, v_key.execution_id);
+        end if;
     end loop;
     if v_closed_at_ms is not null then
         perform flowfabric._ff_raise(

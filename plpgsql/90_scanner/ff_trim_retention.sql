@@ -2,14 +2,19 @@
 --
 -- Fence:  none.
 -- Locks:  the flow of each execution, if it has one, then its ff_exec_core row, without waiting; each flow likewise.
--- Writes: deletes everything that belongs to an execution or a flow, except its events; ff_scanner_failure.
+-- Writes: deletes everything that belongs to an execution or a flow, except its events and what has a lifetime of its
+--         own (below); ff_scanner_failure.
 -- Raises: invalid_input; what goes wrong with one execution or flow is counted and recorded.
 -- Retry:  safe, and from any number of callers at once.
 --
--- Events have a window of their own: deleting them here would take them away from a slow reader. An execution is kept
--- as long as its end has still to be passed on: by the outbox, over an unsatisfied edge or in a cancel backlog.
--- Executions with a retention of their own are found by their own index, so that neither kind stands in front of the
--- other. A flow belongs to no lane: a call for one lane leaves flows alone.
+-- What has a lifetime of its own stays until that is over. Events have a window: deleting them here would take them away
+-- from a slow reader. Idempotency keys of creations and keys of closed reservations live until they expire, or a repeat
+-- would be taken for a first call. Starts count in the window of their quota until it has passed. Keys of signals and
+-- suspends go: what they could repeat is refused, because their waitpoint or execution is gone.
+--
+-- An execution is kept as long as its end has still to be passed on: by the outbox, over an unsatisfied edge or in a
+-- cancel backlog. Executions with a retention of their own are found by their own index, so that neither kind stands in
+-- front of the other. A flow belongs to no lane: a call for one lane leaves flows alone.
 create or replace function flowfabric.ff_trim_retention(
     p_limit integer default 100,
     p_partition_key smallint default null,
@@ -196,16 +201,10 @@ begin
             and g.downstream_eid = v_execution_id;
     end if;
 
-    delete from flowfabric.ff_quota_window as q
-    where q.partition_key = v_partition_key and q.execution_id = v_execution_id;
     delete from flowfabric.ff_quota_admitted as q
     where q.partition_key = v_partition_key and q.execution_id = v_execution_id;
     delete from flowfabric.ff_budget_usage_by_exec as u
     where u.partition_key = v_partition_key and u.execution_id = v_execution_id;
-    delete from flowfabric.ff_budget_reservation as r
-    where r.partition_key = v_partition_key and r.execution_id = v_execution_id;
-    delete from flowfabric.ff_execution_idempotency as i
-    where i.partition_key = v_partition_key and i.execution_id = v_execution_id;
 
     delete from flowfabric.ff_scanner_failure as f
     where f.item_key = flowfabric._ff_wire_id(p_exec);
@@ -219,7 +218,7 @@ begin
 end;
 $$;
 comment on function flowfabric._ff_purge_execution(flowfabric.ff_exec_core) is
-'Internal: deletes a locked execution and all that belongs to it but events; false if frames are left for another call.';
+'Internal: deletes a locked execution with all that ends with it; false if frames are left for another call.';
 
 -- A flow is kept while it has a member; one that never had any and is open may still get one.
 create or replace function flowfabric._ff_trim_flows(p_scanner text, p_limit integer, p_partition_key smallint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -269,12 +270,43 @@ def test_a_new_epoch_waits_for_everybody_who_writes_in_the_old(
 ) -> None:
     writer, operator = connect(autocommit=False), connect()
     old = complete_one(writer)
-    bumping = in_background(lambda: value(operator, "select flowfabric.ff_bump_event_epoch()"))
+    bumping = in_background(lambda: value(operator, "select flowfabric.ff_bump_event_epoch(60000)"))
     wait_until_blocked(db, operator, by=writer)
     writer.commit()
     assert bumping.result() == 2
     new = complete_one(db)
     assert executions(reader.read()) == [old, new]
+
+
+def test_a_new_epoch_does_not_stop_the_engine_for_a_transaction_that_stays_open(
+    db: Connection, connect: Connect
+) -> None:
+    writer, operator, caller = connect(autocommit=False), connect(), connect()
+    complete_one(writer)
+    bumping = in_background(lambda: value(operator, "select flowfabric.ff_bump_event_epoch()"))
+    wait_until_blocked(db, operator, by=writer)
+    # A call behind it waits, but only as long as the operator's call does.
+    behind = in_background(lambda: complete_one(caller))
+    with pytest.raises(psycopg.Error) as refused:
+        bumping.result()
+    assert refused.value.sqlstate == "ZC018"
+    detail = json.loads(refused.value.diag.message_detail or "")
+    assert (detail["code"], detail["reason"], detail["waited_ms"]) == ("retry_exhausted", "lock_timeout", 900)
+    assert writer.info.backend_pid in detail["held_by"]
+    assert behind.result()
+    writer.commit()
+    assert value(db, "select event_epoch from flowfabric.ff_partition_config") == 1
+
+
+def test_a_client_that_starts_after_a_restore_waits_no_longer(db: Connection, connect: Connect) -> None:
+    db.execute("update flowfabric.ff_partition_config set system_identifier = 42")
+    writer, client = connect(autocommit=False), connect()
+    complete_one(writer)
+    with pytest.raises(psycopg.Error, match="retry_exhausted") as refused:
+        call(client, "ff_boot_check", required_version=1)
+    assert refused.value.sqlstate == "ZC018"
+    writer.commit()
+    assert call(client, "ff_boot_check", required_version=1)["event_epoch"] == 2
 
 
 def test_after_a_restore_old_and_new_events_are_delivered_once_each(db: Connection, reader: Reader) -> None:

@@ -405,11 +405,13 @@ class World:
         key = (namespace, idempotency_key) if idempotency_key else None
         recorded_id, record_expires_at_ms = self.idempotency.get(key, ("", 0)) if key else ("", 0)
         duplicate_of = recorded_id if record_expires_at_ms > self.now_ms else execution_id
-        if duplicate_of in self.executions:
+        existing = self.executions.get(duplicate_of)
+        # A key outlives its execution.
+        if existing is not None or record_expires_at_ms > self.now_ms:
             return {
                 "outcome": "duplicate",
                 "execution_id": duplicate_of,
-                "public_state": self.executions[duplicate_of].public_state,
+                "public_state": existing and existing.public_state,
             }
         if policy is not None and not isinstance(policy, dict):
             raise RefusedError("invalid_policy_json", path="$", reason="not_object")
@@ -1520,9 +1522,6 @@ class World:
         ]
         for e in due:
             self.removed[e.execution_id] = self.executions.pop(e.execution_id)
-        self.idempotency = {
-            key: record for key, record in self.idempotency.items() if record[0] in self.executions
-        }
         return {"processed": len(due), "flows_purged": 0, "skipped": 0, "errors": 0, "more": False}
 
     def _scan_limits(self, reason: str) -> Row:

@@ -52,3 +52,16 @@ def test_the_second_is_refused_if_it_wants_other_partitions(db: Connection, conn
     first.commit()
     with pytest.raises(psycopg.errors.DatabaseError, match="partition_config_mismatch"):
         waiting.result()
+
+
+def test_choosing_the_partition_count_does_not_stop_creations_for_long(
+    db: Connection, connect: Connect
+) -> None:
+    creator = connect(autocommit=False)
+    creator.execute("select flowfabric.ff_create_execution('test')")
+    with pytest.raises(psycopg.Error, match="retry_exhausted") as refused:
+        db.execute("select flowfabric.ff_set_partition_count(8)")
+    assert refused.value.sqlstate == "ZC018"
+    creator.rollback()
+    row = db.execute("select outcome from flowfabric.ff_set_partition_count(8)").fetchone()
+    assert row == ("changed",)

@@ -25,6 +25,9 @@ _CREATED_TABLE = re.compile(r"create (?:unlogged )?table if not exists flowfabri
 #: The ledger is the record of what is applied, so an undone migration is not in it.
 LEDGER = "ff_migration_annotation"
 
+#: Tables that hold nothing that anybody has stored.
+OWN_TABLES = {"ff_tick_loop_lock", "ff_scanner_detour"}
+
 
 def tables_of(number: int) -> set[str]:
     (migration,) = (migration for migration in MIGRATIONS if migration.number == number)
@@ -33,7 +36,7 @@ def tables_of(number: int) -> set[str]:
 
 def first_without_tables() -> int:
     """The migration from which on undoing all of them loses nothing that a user has stored."""
-    return max(migration.number for migration in MIGRATIONS if tables_of(migration.number)) + 1
+    return max(m.number for m in MIGRATIONS if tables_of(m.number) - OWN_TABLES) + 1
 
 
 @contextmanager
