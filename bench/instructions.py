@@ -13,6 +13,7 @@ import shutil
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +33,12 @@ SETTINGS = {"fsync": "off", "autovacuum": "off", "shared_buffers": "256MB", "che
 RENEW = "select outcome from flowfabric.ff_renew_lease(%s, %s, %s, %s)"
 # Callgrind makes a call fifty times as long: nearly every claim would come upon a floor that is to be moved.
 SELDOM_MOVED_FLOORS = "select flowfabric.ff_set_setting('claim_floor_recheck_ms', 600000)"
+OFTEN_MOVED_FLOORS = "select flowfabric.ff_set_setting('claim_floor_recheck_ms', 1000)"
+# A claim after this time finds a floor that is due. Few of them move it, which a seed makes repeatable.
+QUIET_S = 0.3
+QUIET_REPEATS = 32
+QUIET = ("claim, quiet lane", "claim, nothing waits")
+SEED = "select setseed(0.5)"
 BIN_VARIABLE = "FLOWFABRIC_PG_BIN"
 
 # Every function of a backend is compiled and every statement planned for good after so many calls.
@@ -102,8 +109,10 @@ class Counter:
         self._pattern = f"calls.{connection.info.backend_pid}.*"
         self._directory = directory
 
-    def measure(self, steps: dict[str, Step], repeats: int) -> dict[str, float]:
-        """Take the steps in turn, each with what the last one returned; the median instructions of each."""
+    def measure(
+        self, steps: dict[str, Step], repeats: int, average: Callable[[list[int]], float] = statistics.median
+    ) -> dict[str, float]:
+        """Take the steps in turn, each with what the last one returned; the average instructions of each."""
         samples: dict[str, list[int]] = {name: [] for name in steps}
         for repeat in range(WARM_UP + repeats):
             value = None
@@ -111,7 +120,7 @@ class Counter:
                 value = step(value)
                 if repeat >= WARM_UP:
                     samples[name].append(self._last())
-        return {name: statistics.median(numbers) for name, numbers in samples.items()}
+        return {name: average(numbers) for name, numbers in samples.items()}
 
     def _last(self) -> int:
         dumps = list(self._directory.glob(self._pattern))
@@ -159,6 +168,22 @@ def _steps(connection: Connection, batch: int) -> Iterator[tuple[int, dict[str, 
     )
 
 
+def _quiet_steps(connection: Connection) -> dict[str, Step]:
+    """The calls of one cycle in a lane that was left alone for a while, which ends in a claim that finds nothing."""
+    payload = PAYLOAD.encode()
+
+    def claim_later(_: Any) -> list[Any]:
+        time.sleep(QUIET_S)
+        return connection.execute(CLAIM, [1]).fetchall()
+
+    return {
+        "create": lambda _: connection.execute(CREATE, [payload]),
+        "claim, quiet lane": claim_later,
+        "complete": lambda claimed: connection.execute(COMPLETE, claimed[0][:4]),
+        "claim, nothing waits": lambda _: connection.execute(CLAIM, [1]).fetchall(),
+    }
+
+
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--batch", type=click.IntRange(2, 100), default=100, show_default=True, help="Items per batch.")
 @click.option("--repeats", type=click.IntRange(1, 50), default=5, show_default=True)
@@ -186,6 +211,11 @@ def main(*, batch: int, repeats: int, sql: str | None, as_json: bool) -> None:
                 status.update(f"counting calls of {size}")
                 counts = counter.measure(steps, repeats)
                 found[size] = {name: count / size for name, count in counts.items()}
+            status.update("counting calls in a quiet lane")
+            connection.execute(OFTEN_MOVED_FLOORS)
+            connection.execute(SEED)
+            quiet = counter.measure(_quiet_steps(connection), QUIET_REPEATS, statistics.mean)
+            found[1] |= {name: quiet[name] for name in QUIET}
     except DevServerError as error:
         raise click.ClickException(str(error)) from error
     finally:
@@ -194,7 +224,7 @@ def main(*, batch: int, repeats: int, sql: str | None, as_json: bool) -> None:
         click.echo(json.dumps(found))
         return
     table = Table("thousand instructions", *(f"{size} at a time, each" for size in found))
-    for name in ("create", "claim", "renew", "complete"):
+    for name in ("create", "claim", *QUIET, "renew", "complete"):
         table.add_row(name, *(_thousands(counts.get(name)) for counts in found.values()))
     cycles = [sum(counts[name] for name in ("create", "claim", "complete")) for counts in found.values()]
     table.add_row("create, claim, complete", *map(_thousands, cycles))

@@ -46,12 +46,14 @@ select results_eq(
     format('execute change(%L, 2147483647)', :'old'), 'values (9000, 9000)', 'the largest integer is 9000');
 
 -- Claims start reading at the floor of a queue segment: an old execution that comes into one must be announced.
-insert into flowfabric.ff_lane_floor (lane_id, capability_set_id, priority, floor_ms, checked_at_ms, raised_at_ms)
-values ('default', 1, 7, 5000, 5000, 5000), ('default', 1, 8, 5000, 5000, 5000);
+delete from flowfabric.ff_lane_floor;
+insert into flowfabric.ff_lane_floor (
+    lane_id, capability_set_id, priority, side, floor_ms, checked_at_ms, raised_at_ms)
+values ('default', 1, 7, 1, 5000, 5000, 5000), ('default', 1, 8, 1, 5000, 5000, 5000);
 select ff_tap.freeze_time(9000);
 select flowfabric.ff_change_priority(:'old', 7);
 select results_eq(
-    'select l.priority, l.floor_ms from flowfabric.ff_lane_floor as l order by l.priority',
+    'select l.priority, l.floor_ms from flowfabric.ff_lane_floor as l where l.side = 1 order by l.priority',
     format('values (7, %s::bigint), (8, 5000::bigint)', (ff_tap.core(:'old')).created_at_ms),
     'the floor of the new priority comes down to it');
 

@@ -37,8 +37,10 @@ select results_eq(
 
 -- Claims start reading at the floor of a queue segment: an old execution that comes back must be announced.
 select ff_tap.leased_execution(:'paused');
-insert into flowfabric.ff_lane_floor (lane_id, capability_set_id, priority, floor_ms, checked_at_ms, raised_at_ms)
-values ('default', 1, 0, 9000, 9000, 9000);
+delete from flowfabric.ff_lane_floor;
+insert into flowfabric.ff_lane_floor (
+    lane_id, capability_set_id, priority, side, floor_ms, checked_at_ms, raised_at_ms)
+values ('default', 1, 0, 1, 9000, 9000, 9000);
 select flowfabric.ff_delay_execution(:'paused', 9000, ff_tap.lease_id(), 1, ff_tap.attempt_id());
 select ff_tap.freeze_time(12000);
 select results_eq(
@@ -50,7 +52,7 @@ select is(
     'its paused attempt waits to go on');
 select is((ff_tap.attempt(:'paused')).attempt_state, 'suspended', 'the attempt itself is untouched');
 select is(
-    (select l.floor_ms from flowfabric.ff_lane_floor as l), (ff_tap.core(:'paused')).created_at_ms,
+    (select l.floor_ms from flowfabric.ff_lane_floor as l where l.side = 1), (ff_tap.core(:'paused')).created_at_ms,
     'the floor comes down to it');
 
 -- Delayed by a failure

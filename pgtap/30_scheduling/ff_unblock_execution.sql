@@ -11,8 +11,10 @@ prepare unblock (text, text) as select u.* from flowfabric.ff_unblock_execution(
 select ff_tap.freeze_time(1000);
 select ff_tap.execution(:'execution');
 select flowfabric.ff_block_execution_for_admission(:'execution', 'waiting_for_budget', 'budget tokens');
-insert into flowfabric.ff_lane_floor (lane_id, capability_set_id, priority, floor_ms, checked_at_ms, raised_at_ms)
-values ('default', 1, 0, 4000, 4000, 4000);
+delete from flowfabric.ff_lane_floor;
+insert into flowfabric.ff_lane_floor (
+    lane_id, capability_set_id, priority, side, floor_ms, checked_at_ms, raised_at_ms)
+values ('default', 1, 0, 1, 4000, 4000, 4000);
 
 select ff_tap.freeze_time(5000);
 select throws_ok(
@@ -39,7 +41,7 @@ select is(
      from ff_tap.core(:'execution') as e),
     '[null, null, 5000, 5000, 1000]'::jsonb, 'nothing of the block is left, and its place in the queue is the old one');
 select is(
-    (select l.floor_ms from flowfabric.ff_lane_floor as l), 1000::bigint, 'the floor comes down to it');
+    (select l.floor_ms from flowfabric.ff_lane_floor as l where l.side = 1), 1000::bigint, 'the floor comes down to it');
 select throws_ok(
     format('execute unblock(%L, null)', :'execution'), 'ZC012', 'execution_not_eligible',
     'a repeat is refused: it is eligible already');

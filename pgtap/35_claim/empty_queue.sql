@@ -1,7 +1,7 @@
 -- An empty queue, or nearly: the quick answer that no more waits, and all that must not be overlooked.
 begin;
 \ir ../helpers.sql
-select plan(23);
+select plan(26);
 
 create function ff_tap.claimed(p_max integer, p_capabilities text[] default '{}')
 returns text[]
@@ -31,8 +31,9 @@ create function ff_tap.floor_of(p_priority integer)
 returns text
 language sql stable
 as $$
-    select format('%s checked %s', f.floor_ms, f.checked_at_ms)
-    from flowfabric.ff_lane_floor as f where f.priority = p_priority
+    select min(f.floor_ms)::text
+    from flowfabric.ff_lane_floor as f
+    where f.priority = p_priority and f.side > 0
 $$;
 
 select ff_tap.freeze_time(100000);
@@ -41,8 +42,8 @@ select ff_tap.create('first', 5);
 select is(ff_tap.claimed(1), '{first}', 'the first claim makes a floor');
 select is(ff_tap.claimed(16), '{}', 'after it nothing waits');
 select ff_tap.freeze_time(102000);
-select is(ff_tap.claimed(1), '{}', 'for nobody');
-select is(ff_tap.floor_of(5), '101900 checked 102000', 'who looks after a while moves the floor');
+select is(ff_tap.claimed(1), '{}', 'whoever asks');
+select is(ff_tap.floor_of(5), '0', 'a claim that finds nothing moves no floor');
 
 select ff_tap.create('lower', 4);
 select is(ff_tap.claimed(16), '{lower}', 'what has a lower priority is not nothing');
@@ -63,16 +64,27 @@ savepoint late;
 select ff_tap.freeze_time(102099);
 select is(ff_tap.claimed(16), '{late seven,seven}', 'a floor that was never moved hides nothing');
 rollback to late;
-update flowfabric.ff_lane_floor as f set floor_ms = 101900 where f.priority = 7;
-select is(ff_tap.claimed(16), '{seven}', 'what commits below a floor is out of sight');
+update flowfabric.ff_lane_floor as f set floor_ms = 101900 where f.priority = 7 and f.side > 0;
+select is(ff_tap.claimed(1), '{seven}', 'what commits below the floors is out of sight of a claim that finds enough');
+rollback to late;
+update flowfabric.ff_lane_floor as f set floor_ms = 101900 where f.priority = 7 and f.side > 0;
+select is(ff_tap.claimed(16), '{seven,late seven}', 'one that has room left finds it');
+rollback to late;
+update flowfabric.ff_lane_floor as f set floor_ms = 101900 where f.priority = 7 and f.side > 0;
+select ff_tap.create('low');
+delete from flowfabric.ff_exec_core as e where e.execution_kind = 'seven';
+select is(ff_tap.claimed(16), '{low,late seven}', 'also if it has found a lower priority');
 rollback to late;
 delete from flowfabric.ff_exec_core as e where e.eligibility_state = 'eligible_now';
 
+update flowfabric.ff_lane_floor as f set floor_ms = 101900 where f.priority = 5 and f.side > 0;
 select ff_tap.create('late', 5, 50000);
-select ff_tap.freeze_time(102099);
-select is(ff_tap.claimed(16), '{}', 'what commits below the floor is out of sight');
-select ff_tap.freeze_time(102100);
-select is(ff_tap.claimed(16), '{late}', 'until a tenth of the time between two looks there has passed');
+savepoint below;
+select is(ff_tap.claimed(16), '{late}', 'what commits below the floors of an empty queue is found at once');
+rollback to below;
+select is(ff_tap.claimed(1), '{late}', 'also by a claim of one');
+rollback to below;
+select is(ff_tap.claimed(1, '{gpu}'), '{late}', 'and by one with capabilities');
 
 select ff_tap.freeze_time(102150);
 select flowfabric.ff_create_execution('due', p_delay_until_ms => 102160);
@@ -90,9 +102,9 @@ select is(ff_tap.claimed(1, '{gpu}'), '{}', 'after it nothing waits for them');
 select ff_tap.create('gpu', p_tokens => '{gpu}');
 select is(ff_tap.claimed(1, '{ssd}'), '{}', 'what they cannot do is nothing');
 select is(ff_tap.claimed(1, '{gpu}'), '{gpu}', 'what they can do is not');
+update flowfabric.ff_lane_floor as f set floor_ms = 101900 where f.side > 0;
 select ff_tap.create('late gpu', p_created_at_ms => 50000, p_tokens => '{gpu}');
-select ff_tap.freeze_time(103500);
-select is(ff_tap.claimed(1, '{gpu}'), '{late gpu}', 'below the floor of another queue they look after a while as well');
+select is(ff_tap.claimed(1, '{gpu}'), '{late gpu}', 'below the floor of another queue they look as well');
 
 select * from finish();
 rollback;

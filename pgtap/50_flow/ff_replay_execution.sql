@@ -112,8 +112,10 @@ select is(
     'an active execution is refused with its phase');
 
 -- However it ended
-insert into flowfabric.ff_lane_floor (lane_id, capability_set_id, priority, floor_ms, checked_at_ms, raised_at_ms)
-values ('default', 1, 0, 9000, 9000, 9000);
+delete from flowfabric.ff_lane_floor;
+insert into flowfabric.ff_lane_floor (
+    lane_id, capability_set_id, priority, side, floor_ms, checked_at_ms, raised_at_ms)
+values ('default', 1, 0, 1, 9000, 9000, 9000);
 select ff_tap.ended_execution(2, 'failed');
 select ff_tap.ended_execution(3, 'cancelled');
 select ff_tap.ended_execution(4, 'expired');
@@ -129,7 +131,7 @@ select is(
     '[null, null, null]'::jsonb, 'how ' || n::text || ' had ended is forgotten')
 from generate_series(2, 4) as n;
 select is(
-    (select l.floor_ms from flowfabric.ff_lane_floor as l),
+    (select l.floor_ms from flowfabric.ff_lane_floor as l where l.side = 1),
     (select min((ff_tap.core(ff_tap.id(n))).created_at_ms) from generate_series(2, 4) as n),
     'the floor comes down to them');
 select ff_tap.execution(ff_tap.id(5));

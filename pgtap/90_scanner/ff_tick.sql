@@ -307,7 +307,8 @@ values (6, '11111111-1111-1111-1111-111111111110', ff_tap.eid(14), 0);
 select results_eq(
     $$execute run('edge_cancel_reconcile', 100)$$, $$values ('ran', 1, 0, 0, true)$$,
     'edge_cancel_reconcile: the joins it cleared');
-insert into flowfabric.ff_lane_floor values ('default', 1, 0, 0, 0, 0);
+insert into flowfabric.ff_lane_floor (lane_id, capability_set_id, priority, side, checked_at_ms, raised_at_ms)
+values ('default', 1, 0, 0, 0, 0), ('default', 1, 0, 1, 0, 0);
 select results_eq(
     $$execute run('claim_floor', 100)$$, $$values ('ran', 1, 0, 0, false)$$, 'claim_floor: the floors it moved');
 

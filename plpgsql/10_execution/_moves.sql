@@ -403,12 +403,14 @@ begin
         p_exec, 'runnable', 'not_eligible_until_time', p_blocking,
         coalesce(p_detail, 'until=' || p_delay_until_ms::text), 'none', p_attempt_state, p_delay_until_ms, null, null,
         p_release_reason, p_now_ms);
+    -- The delayed executions of a lane are the queue segment of capability set 0.
+    perform flowfabric._ff_announce_eligible(p_exec.lane_id, 0, 0, p_delay_until_ms, p_now_ms);
 end;
 $$;
 comment on function flowfabric._ff_become_delayed(
     flowfabric.ff_exec_core, bigint, flowfabric.ff_blocking_reason, text, flowfabric.ff_attempt_state, text,
     bigint) is
-'Internal: the one way into not_eligible_until_time for an existing execution.';
+'Internal: the one way into not_eligible_until_time for an existing execution; tells the floor of its lane''s delays.';
 
 -- A delay that was still running when the block came is kept: whoever lifts the block decides what becomes of it.
 create or replace function flowfabric._ff_become_blocked(

@@ -1,7 +1,10 @@
 -- The moves of scheduling: claim floors and capabilities.
 
--- R6 of the claim floors (spec 40, section 1.13): an old execution that becomes eligible again lies below the floor of
--- its queue segment, which must come down to it. A busy floor row is left alone, the regular re-check finds it.
+-- An execution that becomes eligible keeps its creation time, which may be below the floors of its queue segment. Until
+-- its commit this transaction holds one of them, the lowest that is free, and lowers it if it is higher. So no session
+-- can move that floor past the execution without seeing it. Where all are held, and where there is none yet, the
+-- transaction inserts one under its own id. A row that would be the only one begins at the bottom: it speaks for the
+-- segment as a whole. Under REPEATABLE READ a floor that has been moved could not be locked without an error.
 create or replace function flowfabric._ff_announce_eligible(
     p_lane_id text,
     p_capability_set_id integer,
@@ -12,24 +15,50 @@ create or replace function flowfabric._ff_announce_eligible(
 returns void
 language plpgsql volatile
 as $$
+declare
+    v_row_id tid;
+    v_floor_ms bigint;
 begin
-    if p_created_at_ms >= p_now_ms - flowfabric._ff_setting_value('claim_floor_lag_ms') then
+    if current_setting('transaction_isolation') = 'read committed' then
+        select f.ctid, f.floor_ms into v_row_id, v_floor_ms
+        from flowfabric.ff_lane_floor as f
+        where f.lane_id = p_lane_id and f.capability_set_id = p_capability_set_id and f.priority = p_priority
+            and f.side > 0
+        order by f.floor_ms
+        limit 1
+        for no key update skip locked;
+    end if;
+    if v_floor_ms <= p_created_at_ms then
+        return;
+    elsif v_row_id is not null then
+        update flowfabric.ff_lane_floor as f set floor_ms = p_created_at_ms where f.ctid = v_row_id;
         return;
     end if;
-    update flowfabric.ff_lane_floor as f
-    set floor_ms = p_created_at_ms
+    insert into flowfabric.ff_lane_floor as f (
+        lane_id, capability_set_id, priority, side, floor_ms, checked_at_ms, raised_at_ms, due_at_ms)
+    select
+        p_lane_id, p_capability_set_id, p_priority, pg_current_xact_id()::text::bigint,
+        case when x.segment_has_floors then p_created_at_ms else 0 end, 0, p_now_ms, 0
     from (
-        select l.lane_id, l.capability_set_id, l.priority
+        select
+            coalesce(
+                bool_or(
+                    l.capability_set_id = p_capability_set_id and l.priority = p_priority and l.side > 0), false
+            ) as segment_has_floors,
+            count(*) filter (where l.side = 0) as segments
         from flowfabric.ff_lane_floor as l
-        where l.lane_id = p_lane_id and l.capability_set_id = p_capability_set_id and l.priority = p_priority
-            and l.floor_ms > p_created_at_ms
-        for no key update skip locked
-    ) as due
-    where f.lane_id = due.lane_id and f.capability_set_id = due.capability_set_id and f.priority = due.priority;
+        where l.lane_id = p_lane_id
+    ) as x
+    where x.segment_has_floors
+        or (
+            x.segments < 64
+            and (select c.claim_floor_recheck_ms from flowfabric.ff_partition_config as c) > 0)
+    on conflict (lane_id, capability_set_id, priority, side)
+    do update set floor_ms = least(f.floor_ms, excluded.floor_ms);
 end;
 $$;
 comment on function flowfabric._ff_announce_eligible(text, integer, integer, bigint, bigint) is
-'Internal: lowers the floor of a queue segment to an old execution that came back into it.';
+'Internal: keeps a floor of a queue segment at or below an execution that becomes eligible, until the commit.';
 
 -- The token rules of spec 40 section 1.5, in their order; both sides of a match pass through here.
 create or replace function flowfabric._ff_normalize_capabilities(p_tokens text[], p_side text, p_fn text)

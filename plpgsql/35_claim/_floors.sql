@@ -1,40 +1,57 @@
--- Claim floors: where a claim starts to read the queue (spec 40, section 1.13).
+-- Claim floors: where a claim starts to read the queue.
 --
 -- Claimed executions leave dead entries at the head of their queue segment (lane, capability set, priority) until
 -- vacuum removes them, which an old snapshot prevents. A floor says where to start reading; it never decides whether
--- an execution may be claimed.
+-- an execution may be claimed. Promoted executions do the same to the delayed ones of their lane. Those are a segment
+-- too, that of capability set 0, and its floors are times until which executions were delayed.
 --
--- Promoted executions do the same to the delayed ones of their lane, which are a segment too: that of the capability
--- set 0, which nothing requires. Its floor is a time until which they were delayed, others are times of creation.
+-- Rows of a segment: side 0 is the turn of movers, 1 and 2 are floors, other sides are floors of announcers that found
+-- all others held. A claim begins at the lowest floor. Nothing waits for a floor's row.
+--
+-- Nothing that becomes eligible is below the lowest floor, because:
+--   * The transaction that makes it eligible holds one floor until its commit, and lowers that one if it must
+--     (_ff_announce_eligible). If all are held it inserts one.
+--   * A mover locks a floor in one statement and reads the segment in the next. So it sees whatever was announced to
+--     that floor, and what is announced meanwhile is announced to another.
+--
+-- A creation is not announced. A floor stays claim_floor_lag_ms behind the clock, and two floors are not moved within
+-- less than a quarter of claim_floor_recheck_ms minus that lag. So the lower one does not pass an execution whose
+-- creation commits within a quarter of the recheck. Later commits are found by claims that would come back with less
+-- than they asked for, which read from the beginning, and by movers, which do so once per recheck.
 
 -- Queue order means descending priority, so the floors of a queue cut it into segments that start at their floor and,
 -- between them, ranges of priorities that have none and are read from their beginning. The bounds of a segment are
--- written as a range too: that way both are one condition, and exact ones for the index.
-create or replace function flowfabric._ff_queue_regions(
+-- written as a range too: that way both are one condition, and exact ones for the index. Only a segment has a due time.
+create or replace function flowfabric._ff_queue_ranges(
     p_lane_id text,
     p_capability_set_id integer,
     p_use_floors boolean
 )
-returns table (highest integer, lowest integer, from_ms bigint, has_floor boolean)
+returns table (highest integer, lowest integer, from_ms bigint, due_at_ms bigint)
 language sql stable
 as $$
-    select r.highest, r.lowest, r.from_ms, r.has_floor
+    select r.highest, r.lowest, r.from_ms, r.due_at_ms
     from (
-        select f.priority, f.floor_ms, lag(f.priority, 1, 9001) over (order by f.priority desc) as priority_above
+        select
+            f.priority, f.floor_ms, f.due_at_ms,
+            lag(f.priority, 1, 9001) over (order by f.priority desc) as priority_above
         from (
-            select l.priority, l.floor_ms
+            select l.priority, min(l.floor_ms) as floor_ms, max(l.due_at_ms) as due_at_ms
             from flowfabric.ff_lane_floor as l
-            where p_use_floors and l.lane_id = p_lane_id and l.capability_set_id = p_capability_set_id
+            where p_use_floors and l.lane_id = p_lane_id and l.capability_set_id = p_capability_set_id and l.side > 0
+            group by l.priority
             union all
-            select -1, 0
+            select -1, 0, null
         ) as f
     ) as s
     cross join lateral (
-        values (s.priority_above - 1, s.priority + 1, 0::bigint, false), (s.priority, s.priority, s.floor_ms, true)
-    ) as r (highest, lowest, from_ms, has_floor)
+        values
+        (s.priority_above - 1, s.priority + 1, 0::bigint, null::bigint),
+        (s.priority, s.priority, s.floor_ms, s.due_at_ms)
+    ) as r (highest, lowest, from_ms, due_at_ms)
     where r.highest >= r.lowest and r.lowest >= 0
 $$;
-comment on function flowfabric._ff_queue_regions(text, integer, boolean) is
+comment on function flowfabric._ff_queue_ranges(text, integer, boolean) is
 'Internal: what to read of the queue of a lane and a capability set, in queue order.';
 
 create or replace function flowfabric._ff_delayed_floor(p_lane_id text, p_use_floors boolean)
@@ -44,9 +61,9 @@ as $$
 begin
     return coalesce(
         (
-            select f.floor_ms
+            select min(f.floor_ms)
             from flowfabric.ff_lane_floor as f
-            where p_use_floors and f.lane_id = p_lane_id and f.capability_set_id = 0 and f.priority = 0
+            where p_use_floors and f.lane_id = p_lane_id and f.capability_set_id = 0 and f.priority = 0 and f.side > 0
         ), 0);
 end;
 $$;
@@ -63,123 +80,235 @@ $$;
 comment on function flowfabric._ff_is_floor_ahead(bigint, bigint, bigint) is
 'Internal: whether a floor was last moved at a time that has not come yet.';
 
-create or replace function flowfabric._ff_is_floor_due(p_due_at_ms bigint, p_recheck_ms bigint, p_now_ms bigint)
-returns boolean
-language sql immutable parallel safe
+-- Lowering a floor hides nothing, so it needs no turn. A floor that is held stays for the next call.
+create or replace function flowfabric._ff_lower_floors_ahead(p_recheck_ms bigint, p_now_ms bigint)
+returns void
+language plpgsql volatile
 as $$
-    select p_due_at_ms <= p_now_ms or flowfabric._ff_is_floor_ahead(p_due_at_ms, p_recheck_ms, p_now_ms)
+declare
+    v_row_ids tid[];
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        return;
+    end if;
+    select array_agg(a.row_id) into v_row_ids
+    from (
+        select f.ctid as row_id
+        from flowfabric.ff_lane_floor as f
+        where greatest(f.due_at_ms, f.raised_at_ms, f.checked_at_ms) > p_now_ms
+            and f.lane_id in (
+                select x.lane_id
+                from flowfabric.ff_lane_floor as x
+                where flowfabric._ff_is_floor_ahead(x.due_at_ms, p_recheck_ms, p_now_ms))
+        for no key update of f skip locked
+    ) as a;
+    update flowfabric.ff_lane_floor as f
+    set floor_ms = 0,
+        checked_at_ms = least(f.checked_at_ms, p_now_ms),
+        raised_at_ms = least(f.raised_at_ms, p_now_ms),
+        due_at_ms = least(f.due_at_ms, p_now_ms)
+    where f.ctid = any (v_row_ids);
+end;
 $$;
-comment on function flowfabric._ff_is_floor_due(bigint, bigint, bigint) is
-'Internal: whether a claim has to move a floor before it reads the queue.';
+comment on function flowfabric._ff_lower_floors_ahead(bigint, bigint) is
+'Internal: puts the floors of lanes in which one was moved at a time that has not come yet to the bottom.';
 
--- The caller has locked the floor row, in an earlier statement: an execution that was announced since would otherwise
--- be out of sight here, and its announcement overwritten. Everything eligible counts, whoever may claim it: a floor is
--- shared by all workers. Growth by mere passing of time is none, or an idle segment would never be forgotten.
---
--- A look from the beginning walks over everything that vacuum has left there: 0.2 us each, so 1 s if an old snapshot
--- was held open for five million claims. After it comes a rest, which is written as a later time of the check.
-create or replace function flowfabric._ff_move_floor(
-    p_floor flowfabric.ff_lane_floor,
-    p_from_beginning boolean,
-    p_recheck_ms bigint,
-    p_lag_ms bigint,
-    p_now_ms bigint
-)
+-- Reading from the beginning
+
+-- A scan from the beginning walks over everything that vacuum has left there: 0.2 us each, so 1 s if an old snapshot
+-- was held open for five million claims. A slow one that found nothing is not repeated for twenty times as long. That
+-- is written as a later time of the check, into any row of these queues that is free.
+create or replace function flowfabric._ff_is_scan_resting(p_lanes text[], p_set_ids integer[], p_now_ms bigint)
+returns boolean
+language plpgsql stable
+as $$
+begin
+    return exists (
+        select from flowfabric.ff_lane_floor as f
+        where f.lane_id = any (p_lanes) and f.capability_set_id = any (0 || p_set_ids) and f.checked_at_ms > p_now_ms);
+end;
+$$;
+comment on function flowfabric._ff_is_scan_resting(text[], integer[], bigint) is
+'Internal: whether these queues were read from their beginning too slowly to do it again already.';
+
+create or replace function flowfabric._ff_slow_scan_rest_ms(p_started_at_ms bigint)
 returns bigint
 language plpgsql volatile
 as $$
 declare
-    v_started_at_ms bigint := flowfabric.ff_now_ms();
-    v_oldest_ms bigint;
-    v_floor_ms bigint;
-    v_checked_at_ms bigint := p_floor.checked_at_ms;
-    v_from_ms bigint := case when p_from_beginning then 0 else p_floor.floor_ms end;
+    v_took_ms bigint := flowfabric.ff_now_ms() - p_started_at_ms;
 begin
-    if p_floor.capability_set_id = 0 then
-        select e.delay_until_ms into v_oldest_ms
-        from flowfabric.ff_exec_core as e
-        where e.eligibility_state = 'not_eligible_until_time' and e.lane_id = p_floor.lane_id
-            and e.delay_until_ms >= v_from_ms
-        order by e.delay_until_ms
-        limit 1;
-    else
-        select e.created_at_ms into v_oldest_ms
-        from flowfabric.ff_exec_core as e
-        where e.eligibility_state = 'eligible_now' and e.lane_id = p_floor.lane_id
-            and e.capability_set_id = p_floor.capability_set_id and e.priority = p_floor.priority
-            and e.created_at_ms >= v_from_ms
-        order by e.created_at_ms
-        limit 1;
+    if v_took_ms <= 1 then
+        return 0::bigint;
     end if;
-    v_floor_ms := least(v_oldest_ms, p_now_ms - p_lag_ms);
-    if p_from_beginning then
-        v_checked_at_ms := p_now_ms + flowfabric._ff_rest_ms(v_started_at_ms, 30 * p_recheck_ms);
-    end if;
-    update flowfabric.ff_lane_floor as f
-    set floor_ms = v_floor_ms,
-        checked_at_ms = v_checked_at_ms,
-        due_at_ms = least(p_now_ms + p_recheck_ms / 4, v_checked_at_ms + p_recheck_ms),
-        raised_at_ms = case
-            when v_oldest_ms is not null and v_floor_ms > f.floor_ms then p_now_ms else f.raised_at_ms end
-    where f.lane_id = p_floor.lane_id and f.capability_set_id = p_floor.capability_set_id
-        and f.priority = p_floor.priority;
-    return v_oldest_ms;
+    return least(
+        20 * v_took_ms, 30 * (select c.claim_floor_recheck_ms from flowfabric.ff_partition_config as c));
 end;
 $$;
-comment on function flowfabric._ff_move_floor(flowfabric.ff_lane_floor, boolean, bigint, bigint, bigint) is
-'Internal: R4. Moves a locked floor to the oldest eligible execution of its segment, which it returns the age of.';
+comment on function flowfabric._ff_slow_scan_rest_ms(bigint) is
+'Internal: how long to wait before the next scan from the beginning, given when the last one started.';
 
--- R1 and R2 ask for a look below floors that were not checked for a while, R4 for moving them afterwards. Moved first,
--- a floor leaves nothing below it to look at, and the dead entries there are walked over once and not twice. Between
--- two checks floors are moved on from where they are, four times as often, so that little lies between them and the
--- head of the queue.
---
--- While somebody else is moving a floor, it is good enough. But who did so, or lowered it, may sleep before his
--- commit: where a floor stays busy for half of the time between two checks, one call of ten does without floors.
-create or replace function flowfabric._ff_check_floors(
+create or replace function flowfabric._ff_note_slow_scan(
     p_lanes text[],
     p_set_ids integer[],
-    p_checked_until_ms bigint,
-    p_recheck_ms bigint,
+    p_started_at_ms bigint
+)
+returns void
+language plpgsql volatile
+as $$
+declare
+    v_rest_ms bigint := flowfabric._ff_slow_scan_rest_ms(p_started_at_ms);
+    v_row_id tid;
+begin
+    if v_rest_ms = 0 or current_setting('transaction_isolation') <> 'read committed' then
+        return;
+    end if;
+    select f.ctid into v_row_id
+    from flowfabric.ff_lane_floor as f
+    where f.lane_id = any (p_lanes) and f.capability_set_id = any (0 || p_set_ids)
+    order by f.side
+    limit 1
+    for no key update skip locked;
+    update flowfabric.ff_lane_floor as f
+    set checked_at_ms = greatest(f.checked_at_ms, flowfabric.ff_now_ms() + v_rest_ms)
+    where f.ctid = v_row_id;
+end;
+$$;
+comment on function flowfabric._ff_note_slow_scan(text[], integer[], bigint) is
+'Internal: lets scans of these queues from their beginning rest, if the one that started then was slow.';
+
+create or replace function flowfabric._ff_insert_floors(
+    p_lane_id text,
+    p_capability_set_id integer,
+    p_priority integer,
+    p_now_ms bigint
+)
+returns void
+language plpgsql volatile
+as $$
+begin
+    insert into flowfabric.ff_lane_floor (
+        lane_id, capability_set_id, priority, side, floor_ms, checked_at_ms, raised_at_ms, due_at_ms)
+    select
+        p_lane_id, p_capability_set_id, p_priority, s.side, 0, case s.side when 0 then p_now_ms else 0 end, p_now_ms,
+        case s.side when 0 then 0 else p_now_ms + c.claim_floor_recheck_ms / 4 end
+    from flowfabric.ff_partition_config as c
+    cross join generate_series(0, 2) as s (side)
+    on conflict do nothing;
+end;
+$$;
+comment on function flowfabric._ff_insert_floors(text, integer, integer, bigint) is
+'Internal: inserts the rows of a segment that are missing, its floors at the bottom.';
+
+-- Moving
+
+-- Under the isolation level READ COMMITTED only: under another one the scan would not see what was announced to the
+-- floor before it was locked. A floor that grows by mere passing of time has not been raised, or an idle segment would
+-- never be forgotten.
+create or replace function flowfabric._ff_move_floor(
+    p_lane_id text,
+    p_capability_set_id integer,
+    p_priority integer,
+    p_is_in_use boolean,
     p_now_ms bigint,
-    out found_below boolean,
-    out some_are_stuck boolean
+    out is_moved boolean,
+    out oldest_ms bigint
 )
 language plpgsql volatile
 as $$
 declare
-    v_lag_ms bigint := flowfabric._ff_setting_value('claim_floor_lag_ms');
-    v_floor flowfabric.ff_lane_floor;
-    v_from_beginning boolean;
-    v_oldest_ms bigint;
+    v_recheck_ms bigint;
+    v_lag_ms bigint;
+    v_started_at_ms bigint;
+    v_checked_at_ms bigint;
+    v_side bigint;
+    v_due_at_ms bigint;
+    v_row_ids tid[];
+    v_lowest_ms bigint;
+    v_from_ms bigint;
 begin
-    found_below := false;
-    for v_floor in
-        select f.*
+    is_moved := false;
+    if current_setting('transaction_isolation') <> 'read committed' then
+        return;
+    end if;
+    select f.checked_at_ms into v_checked_at_ms
+    from flowfabric.ff_lane_floor as f
+    where f.lane_id = p_lane_id and f.capability_set_id = p_capability_set_id and f.priority = p_priority
+        and f.side = 0
+    for no key update skip locked;
+    if not found then
+        return;
+    end if;
+    -- A statement after the lock sees what the mover before has done.
+    select max(f.due_at_ms), (array_agg(f.side order by f.floor_ms, f.due_at_ms) filter (where f.side <= 2))[1]
+    into v_due_at_ms, v_side
+    from flowfabric.ff_lane_floor as f
+    where f.lane_id = p_lane_id and f.capability_set_id = p_capability_set_id and f.priority = p_priority
+        and f.side > 0;
+    if v_due_at_ms > p_now_ms then
+        return;
+    elsif v_side is null then
+        perform flowfabric._ff_insert_floors(p_lane_id, p_capability_set_id, p_priority, p_now_ms);
+        return;
+    end if;
+    -- Floors of announcers have ended their time: what they protect is seen by the scan below.
+    select array_agg(l.row_id), min(l.floor_ms) into v_row_ids, v_lowest_ms
+    from (
+        select f.ctid as row_id, f.floor_ms
         from flowfabric.ff_lane_floor as f
-        where f.lane_id = any (p_lanes) and f.capability_set_id = any (0 || p_set_ids)
-            and (
-                f.checked_at_ms <= p_checked_until_ms
-                or flowfabric._ff_is_floor_due(f.due_at_ms, p_recheck_ms, p_now_ms))
+        where f.lane_id = p_lane_id and f.capability_set_id = p_capability_set_id and f.priority = p_priority
+            and (f.side = v_side or f.side > 2)
+        order by f.side
         for no key update skip locked
-    loop
-        v_from_beginning := v_floor.checked_at_ms <= p_checked_until_ms
-            or flowfabric._ff_is_floor_ahead(v_floor.due_at_ms, p_recheck_ms, p_now_ms);
-        v_oldest_ms := flowfabric._ff_move_floor(v_floor, v_from_beginning, p_recheck_ms, v_lag_ms, p_now_ms);
-        found_below := found_below or coalesce(v_oldest_ms < v_floor.floor_ms, false);
-    end loop;
-    some_are_stuck := exists (
-        select from flowfabric.ff_lane_floor as f
-        where f.lane_id = any (p_lanes) and f.capability_set_id = any (0 || p_set_ids)
-            and f.checked_at_ms <= p_checked_until_ms - p_recheck_ms / 2
-            and (p_now_ms - f.checked_at_ms) % greatest(p_recheck_ms / 10, 1) <= p_recheck_ms / 100);
+    ) as l;
+    if v_row_ids is null then
+        return;
+    end if;
+
+    select c.claim_floor_recheck_ms into v_recheck_ms from flowfabric.ff_partition_config as c;
+    v_lag_ms := flowfabric._ff_setting_value('claim_floor_lag_ms');
+    v_from_ms := case when v_checked_at_ms > p_now_ms - v_recheck_ms then v_lowest_ms else 0 end;
+    v_started_at_ms := flowfabric.ff_now_ms();
+    if p_capability_set_id = 0 then
+        select e.delay_until_ms into oldest_ms
+        from flowfabric.ff_exec_core as e
+        where e.eligibility_state = 'not_eligible_until_time' and e.lane_id = p_lane_id
+            and e.delay_until_ms >= v_from_ms
+        order by e.delay_until_ms
+        limit 1;
+    else
+        select e.created_at_ms into oldest_ms
+        from flowfabric.ff_exec_core as e
+        where e.eligibility_state = 'eligible_now' and e.lane_id = p_lane_id
+            and e.capability_set_id = p_capability_set_id and e.priority = p_priority
+            and e.created_at_ms >= v_from_ms
+        order by e.created_at_ms
+        limit 1;
+    end if;
+    update flowfabric.ff_lane_floor as f
+    set floor_ms = least(oldest_ms, p_now_ms - v_lag_ms),
+        due_at_ms = p_now_ms + greatest(v_recheck_ms / 4 - v_lag_ms, v_recheck_ms / 8),
+        raised_at_ms = case
+            when p_is_in_use or least(oldest_ms, p_now_ms - v_lag_ms) > f.floor_ms and oldest_ms is not null
+            then p_now_ms else f.raised_at_ms end
+    where f.ctid = v_row_ids[1];
+    if cardinality(v_row_ids) > 1 then
+        delete from flowfabric.ff_lane_floor as f where f.ctid = any (v_row_ids[2:]);
+    end if;
+    if v_checked_at_ms <= p_now_ms - v_recheck_ms then
+        update flowfabric.ff_lane_floor as f
+        set checked_at_ms = p_now_ms + flowfabric._ff_slow_scan_rest_ms(v_started_at_ms)
+        where f.lane_id = p_lane_id and f.capability_set_id = p_capability_set_id and f.priority = p_priority
+            and f.side = 0;
+    end if;
+    is_moved := true;
 end;
 $$;
-comment on function flowfabric._ff_check_floors(text[], integer[], bigint, bigint, bigint) is
-'Internal: moves floors, those last checked by then from the beginning; says whether something was below one.';
+comment on function flowfabric._ff_move_floor(text, integer, integer, boolean, bigint) is
+'Internal: moves the lowest floor of a segment to its oldest execution, which it returns the time of, if one is due.';
 
--- Waits for nobody. A row that exists is left alone, because inserting beside one that is being changed would wait for
--- the change; the advisory lock keeps two calls from inserting the same row at once.
+-- The lock on the capability set keeps two calls from inserting the same rows, for which the second would wait.
+-- Whoever finds it taken leaves the segment without a floor until the next claim.
 create or replace function flowfabric._ff_create_floor(
     p_lane_id text,
     p_capability_set_id integer,
@@ -190,22 +319,91 @@ returns void
 language plpgsql volatile
 as $$
 begin
-    if exists (
-        select from flowfabric.ff_lane_floor as f
-        where f.lane_id = p_lane_id and f.capability_set_id = p_capability_set_id and f.priority = p_priority)
-        or (select count(*) from flowfabric.ff_lane_floor as f where f.lane_id = p_lane_id) >= 64
-        or not pg_try_advisory_xact_lock(hashtextextended(
-            concat_ws('/', 'ff_lane_floor', p_capability_set_id, p_priority, p_lane_id), 0))
+    if current_setting('transaction_isolation') <> 'read committed'
+        or (
+            select count(*) from flowfabric.ff_lane_floor as f where f.lane_id = p_lane_id and f.side = 0) >= 64
     then
         return;
     end if;
-    insert into flowfabric.ff_lane_floor (
-        lane_id, capability_set_id, priority, floor_ms, checked_at_ms, raised_at_ms, due_at_ms)
-    select
-        p_lane_id, p_capability_set_id, p_priority, 0, p_now_ms, p_now_ms, p_now_ms + c.claim_floor_recheck_ms / 4
-    from flowfabric.ff_partition_config as c
-    on conflict do nothing;
+    perform from flowfabric.ff_capability_set as s
+    where s.capability_set_id = greatest(p_capability_set_id, 1)
+    for no key update skip locked;
+    if found then
+        perform flowfabric._ff_insert_floors(p_lane_id, p_capability_set_id, p_priority, p_now_ms);
+    end if;
 end;
 $$;
 comment on function flowfabric._ff_create_floor(text, integer, integer, bigint) is
-'Internal: R3. Gives a queue segment that was claimed from a floor, up to 64 per lane.';
+'Internal: gives a queue segment that was claimed from its floors, for up to 64 segments per lane.';
+
+-- What a claim does for a segment that it has claimed from, if that has no floor or one that is due. A claim of n moves
+-- a due floor with a probability of n in 16: a move costs as much as half a claim of one, and what a few claims have
+-- left at the head costs nothing.
+create or replace function flowfabric._ff_tend_floor(
+    p_lane_id text,
+    p_capability_set_id integer,
+    p_priority integer,
+    p_now_ms bigint
+)
+returns void
+language plpgsql volatile
+as $$
+begin
+    if not exists (
+        select from flowfabric.ff_lane_floor as f
+        where f.lane_id = p_lane_id and f.capability_set_id = p_capability_set_id and f.priority = p_priority
+            and f.side = 0)
+    then
+        perform flowfabric._ff_create_floor(p_lane_id, p_capability_set_id, p_priority, p_now_ms);
+        return;
+    end if;
+    perform flowfabric._ff_move_floor(p_lane_id, p_capability_set_id, p_priority, true, p_now_ms);
+    if p_capability_set_id > 0 then
+        perform flowfabric._ff_move_floor(p_lane_id, 0, 0, false, p_now_ms);
+    end if;
+end;
+$$;
+comment on function flowfabric._ff_tend_floor(text, integer, integer, bigint) is
+'Internal: creates the floors of a segment, or moves one of them if it is due, and one of its lane''s delays.';
+
+-- Rows that announcers hold keep the whole segment. What becomes eligible after the locks brings a row of its own.
+create or replace function flowfabric._ff_forget_floor(
+    p_lane_id text,
+    p_capability_set_id integer,
+    p_priority integer,
+    p_only_if_idle boolean
+)
+returns boolean
+language plpgsql volatile
+as $$
+declare
+    v_row_ids tid[];
+begin
+    select array_agg(l.row_id) into v_row_ids
+    from (
+        select f.ctid as row_id
+        from flowfabric.ff_lane_floor as f
+        where f.lane_id = p_lane_id and f.capability_set_id = p_capability_set_id and f.priority = p_priority
+        for update skip locked
+    ) as l;
+    delete from flowfabric.ff_lane_floor as f
+    where f.ctid = any (v_row_ids)
+        and cardinality(v_row_ids) = (
+            select count(*)
+            from flowfabric.ff_lane_floor as x
+            where x.lane_id = p_lane_id and x.capability_set_id = p_capability_set_id and x.priority = p_priority)
+        and not (
+            p_only_if_idle
+            and exists (
+                select from flowfabric.ff_exec_core as e
+                where e.eligibility_state = 'eligible_now' and e.lane_id = p_lane_id
+                    and e.capability_set_id = p_capability_set_id and e.priority = p_priority
+                union all
+                select from flowfabric.ff_exec_core as e
+                where e.eligibility_state = 'not_eligible_until_time' and e.lane_id = p_lane_id
+                    and p_capability_set_id = 0));
+    return found;
+end;
+$$;
+comment on function flowfabric._ff_forget_floor(text, integer, integer, boolean) is
+'Internal: deletes the floors of a queue segment, if no transaction holds one of them.';

@@ -211,10 +211,20 @@ begin
     loop
         perform flowfabric._ff_announce_eligible(
             v_segment.lane_id, v_segment.capability_set_id, v_segment.priority, v_segment.oldest_ms, p_now_ms);
-        if p_use_floors then
-            perform flowfabric._ff_create_floor(v_segment.lane_id, 0, 0, p_now_ms);
-        end if;
     end loop;
+    if p_use_floors then
+        perform flowfabric._ff_tend_floor(l.lane_id, 0, 0, p_now_ms)
+        from (
+            select distinct e.lane_id
+            from unnest(v_promoted) as p
+            cross join lateral (
+                select c.lane_id
+                from flowfabric.ff_exec_core as c
+                where c.partition_key = p.partition_key and c.execution_id = p.execution_id
+                offset 0
+            ) as e
+        ) as l;
+    end if;
     return v_promoted;
 end;
 $$;
@@ -280,8 +290,9 @@ begin
     from (
         select
             h.partition_key, h.execution_id, h.row_id, h.lane_id, h.capability_set_id, h.priority,
-            h.total_attempt_count, h.attempt_state, h.quota_policy_id, h.budget_ids, r.has_floor, h.has_grant
-        from flowfabric._ff_queue_regions(p_lane_id, p_capability_set_id, p_use_floors) as r
+            h.total_attempt_count, h.attempt_state, h.quota_policy_id, h.budget_ids,
+            r.due_at_ms > p_now_ms as has_floor, h.has_grant
+        from flowfabric._ff_queue_ranges(p_lane_id, p_capability_set_id, p_use_floors) as r
         cross join lateral (
             select
                 e.ctid as row_id, e.partition_key, e.execution_id, e.lane_id, e.capability_set_id, e.priority,
@@ -341,10 +352,10 @@ begin
     from (
         select
             c.partition_key, c.execution_id, l.lane_id, s.capability_set_id, c.priority, c.quota_policy_id,
-            c.budget_ids, r.has_floor
+            c.budget_ids, r.due_at_ms > p_now_ms as has_floor
         from unnest(p_lanes) with ordinality as l (lane_id, lane_number)
         cross join unnest(p_set_ids) as s (capability_set_id)
-        cross join lateral flowfabric._ff_queue_regions(l.lane_id, s.capability_set_id, p_use_floors) as r
+        cross join lateral flowfabric._ff_queue_ranges(l.lane_id, s.capability_set_id, p_use_floors) as r
         cross join lateral (
             select e.partition_key, e.execution_id, e.priority, e.created_at_ms, e.quota_policy_id, e.budget_ids
             from flowfabric.ff_exec_core as e
@@ -573,8 +584,7 @@ comment on function flowfabric._ff_admit_candidate(
 
 -- Steps 1 to 8 of ff_claim_next (spec 40, section 3.1), all but the claim itself: ff_grant_next does something else
 -- with what was taken. The clock is read once, before the first statement, because a floor that is moved must not be
--- newer than the view of the queue that it was moved by; and once more after quota policies were waited for (reading
--- 4).
+-- newer than the view of the queue that it was moved by; and once more after quota policies were waited for.
 create or replace function flowfabric._ff_take_next(
     p_lanes text[],
     p_worker_instance_id text,
@@ -601,15 +611,13 @@ declare
     v_lane_id text;
     v_serves boolean;
     v_has_due boolean;
-    v_has_old_floors boolean;
+    v_has_floors_ahead boolean;
     v_any_is_due boolean := false;
-    v_any_floor_is_old boolean := false;
-    v_floors record;
     v_reads_floors boolean;
+    v_scan_started_at_ms bigint;
     v_head record;
     v_page flowfabric.ff_claim_candidate[];
     v_is_exhausted boolean := false;
-    v_is_last_page boolean := false;
     v_examined uuid[] := '{}'::uuid[];
     v_memory flowfabric.ff_admission_memory;
     v_position integer;
@@ -637,14 +645,14 @@ begin
             uses_floors and exists (
                 select from flowfabric.ff_lane_floor as f
                 where f.lane_id = l.lane_id and f.capability_set_id = any (0 || v_set_ids)
-                    and flowfabric._ff_is_floor_due(f.due_at_ms, v_recheck_ms, now_ms))
-        into v_serves, v_has_due, v_has_old_floors
+                    and flowfabric._ff_is_floor_ahead(f.due_at_ms, v_recheck_ms, now_ms))
+        into v_serves, v_has_due, v_has_floors_ahead
         from flowfabric.ff_lane_registry as l
         where l.lane_id = v_lane_id;
         if v_serves then
             v_lanes := v_lanes || v_lane_id;
             v_any_is_due := v_any_is_due or v_has_due;
-            v_any_floor_is_old := v_any_floor_is_old or v_has_old_floors;
+            v_reads_floors := v_reads_floors and not v_has_floors_ahead;
         end if;
     end loop;
     if cardinality(v_lanes) = 0 then
@@ -653,11 +661,10 @@ begin
     if p_lane_order = 'fair' and cardinality(v_lanes) > 1 then
         v_lanes := array(select l.lane_id from unnest(v_lanes) as l (lane_id) order by random());
     end if;
-    if v_any_floor_is_old then
-        v_floors := flowfabric._ff_check_floors(v_lanes, v_set_ids, now_ms - v_recheck_ms, v_recheck_ms, now_ms);
-        v_reads_floors := not v_floors.some_are_stuck;
+    if uses_floors and not v_reads_floors then
+        perform flowfabric._ff_lower_floors_ahead(v_recheck_ms, now_ms);
     end if;
-    if v_any_is_due or (p_promote_due and v_any_floor_is_old) then
+    if v_any_is_due or (p_promote_due and uses_floors and not v_reads_floors) then
         promoted := flowfabric._ff_promote_lanes(v_lanes, 50, v_reads_floors, now_ms);
     end if;
 
@@ -673,15 +680,13 @@ begin
 
     while cardinality(taken) < p_max loop
         if v_is_exhausted or cardinality(v_examined) >= c_examination_limit then
-            exit when not uses_floors;
-            v_floors := flowfabric._ff_check_floors(
-                v_lanes, v_set_ids, now_ms - v_recheck_ms / 10, v_recheck_ms, now_ms);
-            exit when not (v_floors.found_below or v_floors.some_are_stuck);
-            v_reads_floors := not v_floors.some_are_stuck;
+            -- Too little above the floors: before it says so, it reads the queues from their beginning.
+            exit when not v_reads_floors or flowfabric._ff_is_scan_resting(v_lanes, v_set_ids, now_ms);
+            v_reads_floors := false;
+            v_scan_started_at_ms := flowfabric.ff_now_ms();
             if p_promote_due then
-                promoted := promoted || flowfabric._ff_promote_lanes(v_lanes, 50, v_reads_floors, now_ms);
+                promoted := promoted || flowfabric._ff_promote_lanes(v_lanes, 50, false, now_ms);
             end if;
-            v_is_last_page := true;
         end if;
         v_page := flowfabric._ff_peek_page(
             v_lanes, v_set_ids, p_lane_order, c_page_size, p_namespace, p_include_resumed, p_partition_key, v_examined,
@@ -727,8 +732,10 @@ begin
             taken := taken || v_locked;
             v_position := v_until + 1;
         end loop;
-        exit when v_is_last_page;
     end loop;
+    if v_scan_started_at_ms is not null and v_is_exhausted then
+        perform flowfabric._ff_note_slow_scan(v_lanes, v_set_ids, v_scan_started_at_ms);
+    end if;
 end;
 $$;
 comment on function flowfabric._ff_take_next(

@@ -52,7 +52,7 @@ declare
     v_tokens text[];
     v_is_ordinary boolean;
     v_has_floor boolean;
-    v_served_set_ids integer[] := '{1}'::integer[];
+    v_served_set_ids integer[];
     v_priority integer;
     v_from_ms bigint;
     v_until_ms bigint;
@@ -105,41 +105,42 @@ begin
     foreach v_lane_id in array coalesce(v_lanes, '{}') loop
         if cardinality(p_capabilities) = 0 then
             -- Preparing a statement takes longer than running it, 10 us for each table that it reads. So the head of
-            -- the queue is found without _ff_queue_regions where there is one floor and nothing above it, the usual
+            -- the queue is found without _ff_queue_ranges where there is one floor and nothing above it, the usual
             -- case: a queue has more than one floor if it has more than one priority.
             select
                 l.lane_state in ('active', 'draining')
                 and c.claim_floor_recheck_ms > 0
-                and flowfabric._ff_is_floor_due(f.due_at_ms, c.claim_floor_recheck_ms, v_now_ms) is not true
+                and flowfabric._ff_is_floor_ahead(f.due_at_ms, c.claim_floor_recheck_ms, v_now_ms) is not true
                 and not exists (
                     select from flowfabric.ff_exec_core as e
                     where e.eligibility_state = 'not_eligible_until_time' and e.lane_id = l.lane_id
                         and e.delay_until_ms >= f.delayed_floor_ms and e.delay_until_ms <= v_now_ms),
-                f.floor_count = 1 and not exists (
+                case when f.priority = f.lowest_priority and f.floor_ms is not null and not exists (
                     select from flowfabric.ff_exec_core as e
                     where e.eligibility_state = 'eligible_now' and e.lane_id = l.lane_id and e.capability_set_id = 1
-                        and e.priority > f.priority),
-                f.priority, f.floor_ms, c.lease_events, c.event_waiters_until_ms > v_now_ms, c.event_epoch, 1,
+                        and e.priority > f.priority) then f.priority end,
+                f.due_at_ms > v_now_ms, f.floor_ms, c.lease_events, c.event_waiters_until_ms > v_now_ms, c.event_epoch, 1,
                 9223372036854775807
             into
-                v_is_ordinary, v_has_floor, v_priority, v_from_ms, v_emits_lease_event, v_may_be_awaited,
+                v_is_ordinary, v_priority, v_has_floor, v_from_ms, v_emits_lease_event, v_may_be_awaited,
                 v_event_epoch, v_set_id, v_until_ms
             from flowfabric.ff_lane_registry as l
             cross join flowfabric.ff_partition_config as c
             cross join (
                 select
-                    min(x.due_at_ms) as due_at_ms,
-                    coalesce(max(x.floor_ms) filter (where x.capability_set_id = 0), 0) as delayed_floor_ms,
-                    max(x.floor_ms) filter (where x.capability_set_id = 1) as floor_ms,
-                    max(x.priority) as priority, count(*) filter (where x.capability_set_id = 1) as floor_count
+                    max(x.due_at_ms) as due_at_ms,
+                    coalesce(min(x.floor_ms) filter (where x.capability_set_id = 0), 0) as delayed_floor_ms,
+                    min(x.floor_ms) filter (where x.capability_set_id = 1) as floor_ms,
+                    max(x.priority) as priority, min(x.priority) as lowest_priority
                 from flowfabric.ff_lane_floor as x
-                where x.lane_id = v_lane_id and x.capability_set_id between 0 and 1
+                where x.lane_id = v_lane_id and x.capability_set_id between 0 and 1 and x.side > 0
             ) as f
             where l.lane_id = v_lane_id;
             exit quick_way when v_is_ordinary is not true;
-            if v_has_floor is not true then
-                select h.priority, r.from_ms, r.has_floor into v_priority, v_from_ms, v_has_floor
-                from flowfabric._ff_queue_regions(v_lane_id, 1, true) as r
+            if v_priority is null then
+                select h.priority, r.from_ms, r.due_at_ms > v_now_ms
+                into v_priority, v_from_ms, v_has_floor
+                from flowfabric._ff_queue_ranges(v_lane_id, 1, true) as r
                 cross join lateral (
                     select e.priority
                     from flowfabric.ff_exec_core as e
@@ -166,7 +167,7 @@ begin
             exit quick_way when v_head_row_ids is null;
             if cardinality(v_head_row_ids) < p_max then
                 exit quick_way when not flowfabric._ff_is_nothing_left(
-                    v_lane_id, v_served_set_ids, v_priority, v_now_ms);
+                    v_lane_id, '{1}'::integer[], v_priority, v_from_ms, cardinality(v_head_row_ids) > 0, v_now_ms);
                 if cardinality(v_head_row_ids) = 0 then
                     return;
                 end if;
@@ -237,8 +238,10 @@ begin
                 offset 0
             ) as p on true;
             exit quick_way when not found;
-            if not v_has_floor then
-                perform flowfabric._ff_create_floor(v_lane_id, 1, v_priority, v_now_ms);
+            if v_has_floor is not true then
+                if v_has_floor is null or random() * 16 < p_max then
+                    perform flowfabric._ff_tend_floor(v_lane_id, 1, v_priority, v_now_ms);
+                end if;
             end if;
             if v_may_be_awaited then
                 perform flowfabric._ff_wake('ff_lease_event', '*');
@@ -262,7 +265,8 @@ begin
         limit 1
         for no key update skip locked;
         if not found and (v_priority is null or cardinality(p_capabilities) = 0)
-            and flowfabric._ff_is_nothing_left(v_lane_id, v_served_set_ids, v_priority, v_now_ms)
+            and flowfabric._ff_is_nothing_left(
+                v_lane_id, coalesce(v_served_set_ids, '{1}'), v_priority, v_from_ms, false, v_now_ms)
         then
             if v_lane_id = v_lanes[cardinality(v_lanes)] then
                 return;
@@ -314,8 +318,10 @@ begin
                 from flowfabric.ff_exec_payload as p
                 where p.partition_key = v_partition_key and p.execution_id = v_execution_id;
             end if;
-            if not v_has_floor then
-                perform flowfabric._ff_create_floor(v_lane_id, v_set_id, v_priority, v_now_ms);
+            if v_has_floor is not true then
+                if v_has_floor is null or random() * 16 < p_max then
+                    perform flowfabric._ff_tend_floor(v_lane_id, v_set_id, v_priority, v_now_ms);
+                end if;
             end if;
             if v_may_be_awaited then
                 perform flowfabric._ff_wake('ff_lease_event', '*');
@@ -417,34 +423,84 @@ $$;
 comment on function flowfabric._ff_lock_plain_head(text, integer, bigint, integer) is
 'Internal: locks the first executions of a queue segment that nobody else holds; NULL leaves it to the general way.';
 
--- A claim has taken all that waits of a priority and above. It need not look any further if nothing waits with a lower
--- one, and if somebody looked below the floors so recently that the general way would not do so again. Without a
--- priority there was nothing at all. Lower ones that have floors may have many dead entries: they are left to it, too.
+-- A claim that found too little above the floors reads its queues from their beginning before it answers. NULL as the
+-- priority means that no queue has anything above its floors. If the claim holds executions of this priority, or others
+-- do, the queue is not empty: then what it has not read yet is asked for, part by part.
 create or replace function flowfabric._ff_is_nothing_left(
     p_lane_id text,
     p_set_ids integer[],
     p_priority integer,
+    p_from_ms bigint,
+    p_holds_some boolean,
     p_now_ms bigint
 )
 returns boolean
-language plpgsql stable
+language plpgsql volatile
 as $$
+declare
+    v_started_at timestamptz := clock_timestamp();
+    v_is_resting boolean;
+    v_delayed_floor_ms bigint;
+    v_some_wait boolean;
 begin
-    return not exists (
-        select from flowfabric.ff_lane_floor as f
-        where f.lane_id = p_lane_id and f.capability_set_id = any (0 || p_set_ids)
-            and (
-                f.checked_at_ms <= p_now_ms - (
-                    select c.claim_floor_recheck_ms / 10 from flowfabric.ff_partition_config as c)
-                or (f.capability_set_id = 1 and f.priority < p_priority)))
-        and not exists (
+    select
+        f.is_resting, f.delayed_floor_ms,
+        p_holds_some or f.is_resting is true or exists (
+            select from flowfabric.ff_exec_core as e
+            where e.eligibility_state = 'eligible_now' and e.lane_id = p_lane_id
+                and e.capability_set_id = any (p_set_ids))
+    into v_is_resting, v_delayed_floor_ms, v_some_wait
+    from (
+        select
+            bool_or(x.checked_at_ms > p_now_ms) as is_resting,
+            min(x.floor_ms) filter (where x.capability_set_id = 0 and x.side > 0) as delayed_floor_ms
+        from flowfabric.ff_lane_floor as x
+        where x.lane_id = p_lane_id and x.capability_set_id = any (0 || p_set_ids)
+    ) as f;
+    if v_is_resting then
+        return p_priority is null or not exists (
+            select from flowfabric.ff_lane_floor as f
+            where f.lane_id = p_lane_id and f.capability_set_id = 1 and f.priority < p_priority)
+            and not exists (
+                select from flowfabric.ff_exec_core as e
+                where e.eligibility_state = 'eligible_now' and e.lane_id = p_lane_id and e.capability_set_id = 1
+                    and e.priority < p_priority);
+    end if;
+
+    if v_some_wait then
+        if p_priority is null or exists (
             select from flowfabric.ff_exec_core as e
             where e.eligibility_state = 'eligible_now' and e.lane_id = p_lane_id and e.capability_set_id = 1
-                and e.priority < p_priority);
+                and e.priority = p_priority and e.created_at_ms < p_from_ms)
+            or exists (
+                select from flowfabric.ff_exec_core as e
+                where e.eligibility_state = 'eligible_now' and e.lane_id = p_lane_id and e.capability_set_id = 1
+                    and e.priority < p_priority)
+            or exists (
+                select from flowfabric.ff_exec_core as e
+                where e.eligibility_state = 'eligible_now' and e.lane_id = p_lane_id and e.capability_set_id = 1
+                    and e.priority > p_priority)
+        then
+            return false;
+        end if;
+    end if;
+    if v_delayed_floor_ms > 0 then
+        if exists (
+            select from flowfabric.ff_exec_core as e
+            where e.eligibility_state = 'not_eligible_until_time' and e.lane_id = p_lane_id
+                and e.delay_until_ms < v_delayed_floor_ms)
+        then
+            return false;
+        end if;
+    end if;
+    if clock_timestamp() > v_started_at + interval '1 ms' then
+        perform flowfabric._ff_note_slow_scan(array[p_lane_id], p_set_ids, p_now_ms);
+    end if;
+    return true;
 end;
 $$;
-comment on function flowfabric._ff_is_nothing_left(text, integer[], integer, bigint) is
-'Internal: whether a claim that has taken all of this priority and above need not look for more.';
+comment on function flowfabric._ff_is_nothing_left(text, integer[], integer, bigint, boolean, bigint) is
+'Internal: whether a claim that has taken what it found above the floors can know that nothing else waits.';
 
 -- Body F and Body R for all rows that were taken, in their order (spec 40, section 1.10): one statement writes the
 -- executions, the new attempts and the events and reads the answer. What only some rows need is read before it, into
@@ -494,7 +550,7 @@ begin
             bool_or(u.attempt_state = 'attempt_interrupted') as some_are_resumed,
             bool_or(u.attempt_state in ('pending_retry_attempt', 'pending_replay_attempt')) as some_are_pending,
             bool_or(u.has_grant) as some_have_grants,
-            bool_or(not u.has_floor) as some_lack_floors
+            bool_or(u.has_floor is not true) as some_lack_floors
         from unnest(p_taken) as u
     ) as t;
     if v_there_are_grants then
@@ -668,11 +724,13 @@ begin
     end if;
     if p_uses_floors and v_some_lack_floors then
         for v_segment in
-            select distinct u.lane_id, u.capability_set_id, u.priority
+            select u.lane_id, u.capability_set_id, u.priority
             from unnest(v_taken) as u
-            where not u.has_floor
+            where u.has_floor is not true
+            group by u.lane_id, u.capability_set_id, u.priority
+            having bool_and(u.has_floor is null) or random() * 16 < count(*)
         loop
-            perform flowfabric._ff_create_floor(
+            perform flowfabric._ff_tend_floor(
                 v_segment.lane_id, v_segment.capability_set_id, v_segment.priority, p_now_ms);
         end loop;
     end if;
@@ -736,7 +794,7 @@ begin
     select
         l.lane_state in ('active', 'draining')
         and c.claim_floor_recheck_ms > 0
-        and flowfabric._ff_is_floor_due(f.due_at_ms, c.claim_floor_recheck_ms, p_now_ms) is not true
+        and flowfabric._ff_is_floor_ahead(f.due_at_ms, c.claim_floor_recheck_ms, p_now_ms) is not true
         and not exists (
             select from flowfabric.ff_exec_core as e
             where e.eligibility_state = 'not_eligible_until_time' and e.lane_id = l.lane_id
@@ -747,10 +805,10 @@ begin
     cross join flowfabric.ff_partition_config as c
     cross join (
         select
-            min(x.due_at_ms) as due_at_ms,
-            coalesce(max(x.floor_ms) filter (where x.capability_set_id = 0), 0) as delayed_floor_ms
+            max(x.due_at_ms) as due_at_ms,
+            coalesce(min(x.floor_ms) filter (where x.capability_set_id = 0), 0) as delayed_floor_ms
         from flowfabric.ff_lane_floor as x
-        where x.lane_id = p_lane_id and x.capability_set_id = any (0 || served_set_ids)
+        where x.lane_id = p_lane_id and x.capability_set_id = any (0 || served_set_ids) and x.side > 0
     ) as f
     where l.lane_id = p_lane_id;
     if is_ordinary is not true then
@@ -767,8 +825,10 @@ begin
                 else 9223372036854775807 end as until_ms
         from unnest(served_set_ids) as s (capability_set_id)
         cross join lateral (
-            select e.priority, e.created_at_ms, e.execution_id, r.from_ms, r.has_floor
-            from flowfabric._ff_queue_regions(p_lane_id, s.capability_set_id, true) as r
+            select
+                e.priority, e.created_at_ms, e.execution_id, r.from_ms,
+                r.due_at_ms > p_now_ms as has_floor
+            from flowfabric._ff_queue_ranges(p_lane_id, s.capability_set_id, true) as r
             cross join lateral (
                 select c.priority, c.created_at_ms, c.execution_id
                 from flowfabric.ff_exec_core as c

@@ -18,42 +18,61 @@ declare
     c_fn constant text := 'ff_scan_claim_floors';
     c_forget_after_ms constant bigint := 3600000::bigint;
     v_recheck_ms bigint := flowfabric._ff_setting_value('claim_floor_recheck_ms');
-    v_lag_ms bigint := flowfabric._ff_setting_value('claim_floor_lag_ms');
     v_now_ms bigint := flowfabric.ff_now_ms();
     v_due flowfabric.ff_lane_floor;
-    v_floor flowfabric.ff_lane_floor;
-    v_oldest_ms bigint;
+    v_move record;
     v_scan flowfabric.ff_floor_scan := row(0, 0, 0, false, 0)::flowfabric.ff_floor_scan;
 begin
     perform flowfabric._ff_check_scan_limit(p_limit, c_fn);
+    if v_recheck_ms = 0 then
+        for v_due in
+            select distinct on (f.lane_id, f.capability_set_id, f.priority) f.*
+            from flowfabric.ff_lane_floor as f
+        loop
+            v_scan.deleted := v_scan.deleted + flowfabric._ff_forget_floor(
+                v_due.lane_id, v_due.capability_set_id, v_due.priority, false)::integer;
+        end loop;
+        return v_scan;
+    end if;
+    perform flowfabric._ff_lower_floors_ahead(v_recheck_ms, v_now_ms);
     for v_due in
         select f.*
         from flowfabric.ff_lane_floor as f
-        where v_recheck_ms = 0 or f.checked_at_ms <= v_now_ms - v_recheck_ms
-            or flowfabric._ff_is_floor_ahead(f.due_at_ms, v_recheck_ms, v_now_ms)
+        where f.side = 0 and f.checked_at_ms <= v_now_ms - v_recheck_ms
         order by f.checked_at_ms, f.lane_id, f.capability_set_id, f.priority
-        limit case when v_recheck_ms > 0 then p_limit end
+        limit p_limit
     loop
-        select f.* into v_floor
-        from flowfabric.ff_lane_floor as f
-        where f.lane_id = v_due.lane_id and f.capability_set_id = v_due.capability_set_id
-            and f.priority = v_due.priority
-        for no key update skip locked;
-        if not found then
+        v_move := flowfabric._ff_move_floor(
+            v_due.lane_id, v_due.capability_set_id, v_due.priority, false, v_now_ms);
+        if not v_move.is_moved then
             v_scan.skipped := v_scan.skipped + 1;
             continue;
         end if;
-        if v_recheck_ms > 0 then
-            v_oldest_ms := flowfabric._ff_move_floor(v_floor, true, v_recheck_ms, v_lag_ms, v_now_ms);
-            v_scan.processed := v_scan.processed + 1;
-            continue when v_oldest_ms is not null or v_floor.raised_at_ms > v_now_ms - c_forget_after_ms;
+        v_scan.processed := v_scan.processed + 1;
+        if v_move.oldest_ms is null and not exists (
+            select from flowfabric.ff_lane_floor as f
+            where f.lane_id = v_due.lane_id and f.capability_set_id = v_due.capability_set_id
+                and f.priority = v_due.priority and f.raised_at_ms > v_now_ms - c_forget_after_ms)
+        then
+            v_scan.deleted := v_scan.deleted + flowfabric._ff_forget_floor(
+                v_due.lane_id, v_due.capability_set_id, v_due.priority, true)::integer;
         end if;
-        delete from flowfabric.ff_lane_floor as f
-        where f.lane_id = v_floor.lane_id and f.capability_set_id = v_floor.capability_set_id
-            and f.priority = v_floor.priority;
-        v_scan.deleted := v_scan.deleted + 1;
     end loop;
-    v_scan.more := v_recheck_ms > 0 and v_scan.processed >= p_limit;
+    -- Left by announcements into segments that no claim has visited since.
+    for v_due in
+        select distinct on (f.lane_id, f.capability_set_id, f.priority) f.*
+        from flowfabric.ff_lane_floor as f
+        where f.side > 2 and f.raised_at_ms <= v_now_ms - c_forget_after_ms
+            and not exists (
+                select from flowfabric.ff_lane_floor as x
+                where x.lane_id = f.lane_id and x.capability_set_id = f.capability_set_id and x.priority = f.priority
+                    and x.side = 0)
+        limit p_limit
+    loop
+        v_scan.deleted := v_scan.deleted + flowfabric._ff_forget_floor(
+            v_due.lane_id, v_due.capability_set_id, v_due.priority, true)::integer;
+    end loop;
+    v_scan.more := v_scan.processed >= p_limit;
     return v_scan;
 end;
 $$;

@@ -7,6 +7,7 @@ from typing import Any
 
 from psycopg.rows import dict_row
 
+from tests.conftest import Clock
 from tests.support.cluster import Connection
 
 Row = dict[str, Any]
@@ -65,6 +66,23 @@ def value(connection: Connection, query: str, *parameters: Any) -> Any:
     row = connection.execute(query, parameters).fetchone()
     assert row is not None
     return row[0]
+
+
+def raise_floors(connection: Connection, clock: Clock) -> int:
+    """Let the scanner move both floors of each segment, which takes two seconds of the clock; the lowest floor."""
+    for _ in range(2):
+        clock.advance(1_000)
+        call(connection, "ff_scan_claim_floors")
+    return lowest_floor(connection)
+
+
+def lowest_floor(connection: Connection) -> int:
+    """Where claims from lane `default` begin to read, if it has one segment."""
+    floor: int = value(
+        connection,
+        "select min(floor_ms) from flowfabric.ff_lane_floor where side > 0 and capability_set_id > 0",
+    )
+    return floor
 
 
 def fill(connection: Connection, size: int, *, state: str = "eligible", created_at_ms: int = 1) -> None:

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.claim.support import Row, call, claim, complete, create, fence, names, value
+from tests.claim.support import Row, call, claim, complete, create, fence, names, raise_floors, value
 from tests.conftest import Clock, Connect
 from tests.support.cluster import Connection
 from tests.support.concurrency import Background, in_background, wait_until_blocked
@@ -139,21 +139,33 @@ def test_nobody_waits_for_a_floor_that_another_is_creating(
     assert names(claim(follower)) == ["b"]
     assert names(claim(follower, max=2)) == ["c", "d"]
     leader.commit()
-    assert value(db, "select count(*) from flowfabric.ff_lane_floor") == 1
+    assert value(db, "select array_agg(side) from flowfabric.ff_lane_floor") == [0, 1, 2]
 
 
 def test_nobody_waits_for_a_floor_that_another_is_moving(
     db: Connection, leader: Connection, follower: Connection, clock: Clock
 ) -> None:
     clock.freeze(100_000)
-    create(db, *"abcd")
+    create(db, *(str(n) for n in range(40)))
     claim(db)
     clock.freeze(110_000)
-    claim(leader)
-    assert names(claim(follower)) == ["c"]
-    call(follower, "ff_scan_claim_floors")
+    assert len(claim(leader, max=16)) == 16
+    assert names(claim(follower, max=16)) == [str(n) for n in range(17, 33)]
+    (scan,) = call(follower, "ff_scan_claim_floors")
+    assert (scan["processed"], scan["skipped"]) == (0, 1)
     leader.commit()
-    assert value(db, "select checked_at_ms from flowfabric.ff_lane_floor") == 110_000
+    assert value(db, "select max(checked_at_ms) from flowfabric.ff_lane_floor") == 110_000
+
+
+def test_a_stranger_that_holds_advisory_locks_keeps_no_floor_from_being_created(
+    db: Connection, connect: Connect
+) -> None:
+    create(db, "a")
+    connect().execute(
+        "select pg_advisory_lock(hashtextextended('ff_lane_floor/1/0/default', 0)), pg_advisory_lock(0)"
+    )
+    claim(db)
+    assert value(db, "select count(*) from flowfabric.ff_lane_floor") == 3
 
 
 # Floors
@@ -161,7 +173,7 @@ def test_nobody_waits_for_a_floor_that_another_is_moving(
 
 @pytest.fixture
 def old(db: Connection, clock: Clock) -> Row:
-    """An execution far below the floor of its lane, failed once and claimed again by w-1."""
+    """An execution far below the floors of its lane, failed once and claimed again by w-1."""
     clock.freeze(100_000)
     at_once = '{"retry_policy": {"max_retries": 9, "backoff": {"type": "fixed", "delay_ms": 0}}}'
     create(db, "old", policy=at_once)
@@ -169,7 +181,7 @@ def old(db: Connection, clock: Clock) -> Row:
     clock.freeze(200_000)
     create(db, "young")
     assert names(claim(db)) == ["young"]
-    assert value(db, "select floor_ms from flowfabric.ff_lane_floor") == 199_900
+    assert raise_floors(db, clock) == 200_900
     return claimed
 
 
@@ -180,19 +192,18 @@ def give_back(connection: Connection, row: Row) -> None:
     assert scan["processed"] == 1
 
 
-def test_a_retry_whose_floor_row_is_busy_is_found_when_the_recheck_is_due(
-    db: Connection, leader: Connection, old: Row, clock: Clock
+@pytest.mark.parametrize("held", ["side = 0", "side = 1", "side = 2", "true"])
+def test_a_retry_is_found_at_once_whatever_floor_rows_were_held_when_it_came_back(
+    db: Connection, leader: Connection, old: Row, clock: Clock, held: str
 ) -> None:
-    leader.execute("select from flowfabric.ff_lane_floor for no key update")
+    leader.execute(f"select from flowfabric.ff_lane_floor where {held} for no key update")
     give_back(db, old)
     leader.rollback()
     create(db, "next", "last")
-    assert names(claim(db)) == ["next"]
-    clock.freeze(201_000)
     assert names(claim(db)) == ["old"]
 
 
-def test_a_retry_is_found_at_once_even_while_the_floor_row_is_busy_again(
+def test_a_retry_is_found_at_once_even_while_all_floor_rows_are_held(
     db: Connection, leader: Connection, follower: Connection, old: Row
 ) -> None:
     give_back(db, old)
@@ -201,39 +212,81 @@ def test_a_retry_is_found_at_once_even_while_the_floor_row_is_busy_again(
     assert names(claim(follower)) == ["old"]
 
 
-def test_a_creation_that_commits_late_is_found_when_the_recheck_is_due(
+def test_floors_that_move_while_a_retry_is_not_yet_committed_do_not_pass_it(
     db: Connection, leader: Connection, old: Row, clock: Clock
 ) -> None:
-    clock.freeze(200_500)
-    create(leader, "late")
-    clock.freeze(205_000)
-    create(db, "a", "b", "c")
-    assert names(claim(db)) == ["a"]
-    assert value(db, "select floor_ms from flowfabric.ff_lane_floor") == 204_900
+    give_back(leader, old)
+    for _ in range(3):
+        raise_floors(db, clock)
     leader.commit()
-    clock.freeze(205_999)
-    assert names(claim(db)) == ["b"]
-    clock.freeze(206_000)
+    create(db, "next")
+    assert names(claim(db)) == ["old"]
+
+
+def test_more_announcers_at_once_than_there_are_floors_wait_for_nobody_and_hide_nothing(
+    db: Connection, connect: Connect, clock: Clock
+) -> None:
+    clock.freeze(100_000)
+    ids = create(db, *"abcdef")
+    claim(db, max=6)
+    clock.freeze(200_000)
+    create(db, "young")
+    claim(db)
+    raise_floors(db, clock)
+    open_ones = [connect(autocommit=False) for _ in ids]
+    for connection, execution_id in zip(open_ones, ids, strict=True):
+        connection.execute("set lock_timeout = '5s'")
+        call(connection, "ff_cancel_execution", execution_id=execution_id, reason="stop", source="operator_override")
+        call(connection, "ff_replay_execution", execution_id=execution_id, reason="again")
+        raise_floors(db, clock)
+    create(db, *(f"next {n}" for n in range(9)))
+    for n, connection in enumerate(open_ones):
+        connection.commit()
+        raise_floors(db, clock)
+        assert names(claim(db)) == ["abcdef"[n]]
+    # Both floors are moved again, and what announcers added is gone.
+    raise_floors(db, clock)
+    assert value(db, "select count(*) from flowfabric.ff_lane_floor where capability_set_id = 1") == 3
+
+
+def test_a_creation_that_commits_within_a_quarter_of_the_recheck_is_above_the_floors(
+    db: Connection, leader: Connection, old: Row, clock: Clock
+) -> None:
+    create(leader, "late")
+    create(db, *(str(n) for n in range(99)))
+    for _ in range(25):
+        clock.advance(10)
+        claim(db)
+        call(db, "ff_scan_claim_floors")
+    leader.commit()
     assert names(claim(db)) == ["late"]
 
 
-def test_a_floor_row_that_stays_busy_hides_nothing_for_long(
+def test_a_creation_that_commits_later_is_found_when_floors_are_moved_after_the_recheck(
     db: Connection, leader: Connection, old: Row, clock: Clock
 ) -> None:
-    create(db, "late")
-    db.execute(
-        "update flowfabric.ff_exec_core set created_at_ms = 100000 where eligibility_state = 'eligible_now'"
-    )
-    create(db, *"abcd")
-    leader.execute("select from flowfabric.ff_lane_floor for no key update")
-    clock.freeze(201_000)
-    assert names(claim(db)) == ["a"], "who holds it is about to check it"
-    clock.freeze(201_499)
-    assert names(claim(db)) == ["b"]
-    clock.freeze(201_520)
-    assert names(claim(db)) == ["c"], "nine calls of ten go on without a check"
-    clock.freeze(201_600)
-    assert names(claim(db)) == ["late"], "the tenth does without floors"
+    create(leader, "late")
+    clock.advance(5_000)
+    create(db, *(str(n) for n in range(99)))
+    claim(db)
+    raise_floors(db, clock)
+    leader.commit()
+    assert names(claim(db)) == ["1"]
+    raise_floors(db, clock)
+    assert names(claim(db)) == ["late"]
+
+
+def test_a_creation_that_commits_later_is_found_at_once_by_a_claim_with_room_left(
+    db: Connection, leader: Connection, old: Row, clock: Clock
+) -> None:
+    create(leader, "late")
+    clock.advance(5_000)
+    create(db, "next")
+    claim(db)
+    raise_floors(db, clock)
+    leader.commit()
+    create(db, "above")
+    assert names(claim(db, max=9)) == ["above", "late"]
 
 
 def test_an_execution_that_somebody_holds_keeps_the_floor_down(
@@ -242,10 +295,38 @@ def test_an_execution_that_somebody_holds_keeps_the_floor_down(
     give_back(db, old)
     leader.execute("select from flowfabric.ff_exec_core where eligibility_state = 'eligible_now' for update")
     create(db, "next")
-    clock.freeze(203_000)
+    assert raise_floors(db, clock) == 100_000
     assert names(claim(db)) == ["next"]
-    assert value(db, "select floor_ms from flowfabric.ff_lane_floor") == 100_000
     leader.rollback()
+    assert names(claim(db)) == ["old"]
+
+
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+def test_a_session_with_an_old_snapshot_moves_no_floor(
+    db: Connection, leader: Connection, old: Row, clock: Clock, level: str
+) -> None:
+    clock.advance(1_000)
+    leader.execute(f"set transaction isolation level {level}")
+    leader.execute("select count(*) from flowfabric.ff_exec_core")
+    give_back(db, old)
+    (scan,) = call(leader, "ff_scan_claim_floors")
+    assert (scan["processed"], scan["skipped"]) == (0, 1)
+    leader.commit()
+    create(db, "next")
+    assert names(claim(db)) == ["old"]
+
+
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+def test_a_session_with_an_old_snapshot_announces_to_a_floor_of_its_own(
+    db: Connection, leader: Connection, old: Row, clock: Clock, level: str
+) -> None:
+    leader.execute(f"set transaction isolation level {level}")
+    leader.execute("select count(*) from flowfabric.ff_exec_core")
+    raise_floors(db, clock)
+    give_back(leader, old)
+    raise_floors(db, clock)
+    leader.commit()
+    create(db, "next")
     assert names(claim(db)) == ["old"]
 
 

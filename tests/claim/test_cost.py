@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.claim.support import claim, create, fill, names
+from tests.claim.support import call, claim, create, fill, names, raise_floors, value
 from tests.conftest import Clock, Connect
 from tests.support.cluster import Connection
 
@@ -39,8 +39,8 @@ def test_dead_entries_below_the_floor_are_not_read(
     create(db, *(str(n) for n in range(40)))
     buffers(db)
     without_floor = buffers(db)
-    clock.freeze(201_000)
-    buffers(db)
+    raise_floors(db, clock)
+    buffers(db, lanes=["default", "other"], capabilities=["x"])
     single = [buffers(db) for _ in range(10)]
     batch = [buffers(db, max=2) for _ in range(5)]
     merged = [buffers(db, lanes=["default", "other"], capabilities=["x"]) for _ in range(5)]
@@ -67,8 +67,7 @@ def test_dead_delays_below_the_floor_are_not_read(
     without_floor = buffers(db)
     clock.freeze(200_001)
     assert names(claim(db)) == ["delayed"]
-    clock.freeze(201_001)
-    buffers(db)
+    raise_floors(db, clock)
     single = [buffers(db) for _ in range(10)]
     batch = [buffers(db, max=2) for _ in range(5)]
     routed = [buffers(db, capabilities=["x"]) for _ in range(5)]
@@ -77,23 +76,28 @@ def test_dead_delays_below_the_floor_are_not_read(
     assert max(routed) < 300
 
 
-def test_a_look_from_the_beginning_that_takes_long_is_followed_by_a_rest(
+def test_a_scan_from_the_beginning_that_takes_long_is_followed_by_a_rest(
     old_snapshot: Callable[[], None], db: Connection
 ) -> None:
     fill(db, 50_000)
     old_snapshot()
     db.execute(END_ALL)
-    create(db, *"abc")
+    create(db, "a")
     claim(db)
     db.execute("update flowfabric.ff_lane_floor set checked_at_ms = 0, due_at_ms = 0")
-    (claimed,) = claim(db)
-    row = db.execute("select checked_at_ms, due_at_ms from flowfabric.ff_lane_floor").fetchone()
-    assert row is not None
-    checked_at, due_at = row
-    rest = checked_at - claimed["started_at_ms"]
-    assert rest >= 20, "50 000 dead entries take more than a millisecond"
+    (scan,) = call(db, "ff_scan_claim_floors")
+    assert scan["processed"] == 1
+    rest = value(
+        db,
+        "select max(checked_at_ms) + 150 - max(due_at_ms) from flowfabric.ff_lane_floor",
+    )
+    assert rest >= 40, "50 000 dead entries take more than a millisecond"
     assert rest % 20 == 0
-    assert due_at == claimed["started_at_ms"] + 250, "moving the floor on takes no time"
+    db.execute("update flowfabric.ff_lane_floor set checked_at_ms = 9007199254740991, floor_ms = 9007199254740991")
+    resting = buffers(db)
+    db.execute("update flowfabric.ff_lane_floor set checked_at_ms = 0")
+    assert buffers(db) > 5 * resting, "a claim that finds nothing reads from the beginning"
+    assert buffers(db) <= 2 * resting, "the next ones rest"
 
 
 @pytest.mark.parametrize("analyzed", [0, 50])

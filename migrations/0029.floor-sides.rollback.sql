@@ -1,0 +1,11 @@
+-- Undoes 0029.floor-sides. What is lost can be derived.
+delete from flowfabric.ff_lane_floor;
+alter table flowfabric.ff_lane_floor drop constraint if exists ff_lane_floor_pkey;
+alter table flowfabric.ff_lane_floor drop column if exists side;
+alter table flowfabric.ff_lane_floor
+add constraint ff_lane_floor_pkey primary key (lane_id, capability_set_id, priority);
+comment on column flowfabric.ff_lane_floor.floor_ms is
+'Claims begin to read the segment at executions created at this time; what comes back below it lowers it.';
+comment on column flowfabric.ff_lane_floor.due_at_ms is
+'When the next claim has to move the floor, or to check it.';
+delete from flowfabric.ff_migration_annotation where version = 29;

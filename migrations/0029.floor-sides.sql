@@ -1,0 +1,31 @@
+-- A queue segment gets two floors, and more while many transactions announce at once: claims begin at the lowest.
+--
+-- One floor could pass an execution that another transaction was making eligible. Now the announcer holds one of the
+-- floors until its commit, and the session that moves floors moves one at a time and never one that is held.
+--
+-- Locks:  ff_lane_floor, ACCESS EXCLUSIVE for a moment. Its rows go: they are hints, and claims make new ones.
+-- Beside: the functions of the previous release go on working; they take the new rows for one floor.
+-- depends: 0023.floors-move-on
+
+delete from flowfabric.ff_lane_floor;
+alter table flowfabric.ff_lane_floor add column if not exists side bigint not null default 0;
+alter table flowfabric.ff_lane_floor drop constraint if exists ff_lane_floor_pkey;
+alter table flowfabric.ff_lane_floor
+add constraint ff_lane_floor_pkey primary key (lane_id, capability_set_id, priority, side);
+
+comment on table flowfabric.ff_lane_floor is
+'Per queue segment, where a claim starts to read, so that it does not walk over the dead entries of claimed rows.';
+comment on column flowfabric.ff_lane_floor.side is
+'0 is the turn of the session that moves floors; 1, 2 and ids of transactions are floors, of which the lowest counts.';
+comment on column flowfabric.ff_lane_floor.floor_ms is
+'What is eligible is not older than the lowest of the floors of its segment, except for creations that commit late.';
+comment on column flowfabric.ff_lane_floor.checked_at_ms is
+'When the segment was last read from its beginning; later by twenty times as long as that took.';
+comment on column flowfabric.ff_lane_floor.raised_at_ms is
+'When the floor last grew; an idle segment is forgotten an hour later.';
+comment on column flowfabric.ff_lane_floor.due_at_ms is
+'From when on the segment''s next floor may be moved, as far as the last move of this one has a say.';
+
+insert into flowfabric.ff_migration_annotation (version, name, applied_at_ms, backward_compatible)
+values (29, 'floor-sides', floor(extract(epoch from clock_timestamp()) * 1000)::bigint, true)
+on conflict (version) do nothing;
