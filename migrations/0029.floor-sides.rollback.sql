@@ -1,5 +1,6 @@
 -- Undoes 0029.floor-sides. What is lost can be derived.
-delete from flowfabric.ff_lane_floor;
+delete from flowfabric.ff_lane_floor where side <> 0;
+update flowfabric.ff_lane_floor set floor_ms = 0, due_at_ms = 0;
 alter table flowfabric.ff_lane_floor drop constraint if exists ff_lane_floor_pkey;
 alter table flowfabric.ff_lane_floor drop column if exists side;
 alter table flowfabric.ff_lane_floor

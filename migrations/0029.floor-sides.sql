@@ -3,11 +3,10 @@
 -- One floor could pass an execution that another transaction was making eligible. Now the announcer holds one of the
 -- floors until its commit, and the session that moves floors moves one at a time and never one that is held.
 --
--- Locks:  ff_lane_floor, ACCESS EXCLUSIVE for a moment. Its rows go: they are hints, and claims make new ones.
--- Beside: the functions of the previous release go on working; they take the new rows for one floor.
+-- Locks:  ff_lane_floor, ACCESS EXCLUSIVE for a moment. Its rows become turns, to which claims add floors.
+-- Beside: the functions of the previous release go on working; they take the rows of a segment for one floor.
 -- depends: 0023.floors-move-on
 
-delete from flowfabric.ff_lane_floor;
 alter table flowfabric.ff_lane_floor add column if not exists side bigint not null default 0;
 alter table flowfabric.ff_lane_floor drop constraint if exists ff_lane_floor_pkey;
 alter table flowfabric.ff_lane_floor
