@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
@@ -20,7 +20,7 @@ class Call(Generic[T]):
 
     function: str
     sql: str
-    params: Mapping[str, Any]
+    params: Mapping[str, Any] = field(repr=False)
     row: type[T] | None
     """The class of the rows; None for a function that returns one value."""
     repeatable: bool

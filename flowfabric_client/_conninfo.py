@@ -14,6 +14,17 @@ NOT_A_CONNECTION_STRING = (
 )
 
 
+def require_connection_string(conninfo: str) -> None:
+    """Raise a ValueError if libpq cannot read a connection string.
+
+    Not libpq's own message, which repeats a part of the string, and that part may be the password.
+    """
+    try:
+        conninfo_to_dict(conninfo)
+    except psycopg.Error:
+        raise ValueError(NOT_A_CONNECTION_STRING) from None
+
+
 def with_connect_timeout(conninfo: str) -> str:
     """The connection string with a limit for connecting, unless it or the environment sets one."""
     if "connect_timeout" in conninfo_to_dict(conninfo) or "PGCONNECT_TIMEOUT" in os.environ:
@@ -35,7 +46,8 @@ def failure_reason(exc: psycopg.Error, conninfo: str) -> str:
     # libpq adds a line that asks whether the server is running; the sentence says enough without it.
     text = " ".join(re.sub(r"\n\t[^\n]*", "", str(exc)).split())
     text = re.sub(r"^connection (failed|is bad): ", "", text).rstrip(".")
-    for secret in (conninfo_to_dict(conninfo).get("password"), os.environ.get("PGPASSWORD")):
+    given = conninfo_to_dict(conninfo)
+    for secret in (given.get("password"), given.get("sslpassword"), os.environ.get("PGPASSWORD")):
         if secret:
             text = text.replace(str(secret), "***")
     return text

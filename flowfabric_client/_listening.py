@@ -11,13 +11,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from flowfabric_client._backoff import Backoff
+from flowfabric_client._conninfo import require_connection_string
 from flowfabric_client._pools import connect_arguments, is_pooled, is_pooled_async
 
 _LOGGER = logging.getLogger("flowfabric.client")
@@ -43,8 +44,11 @@ IsWokenBy = Callable[[str, str], bool]
 class ListenOptions:
     """Where to listen."""
 
-    dsn: str
+    dsn: str = field(repr=False)
     connect_timeout_s: float
+
+    def __post_init__(self) -> None:
+        require_connection_string(self.dsn)
 
     @property
     def connect_arguments(self) -> dict[str, Any]:

@@ -7,14 +7,14 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
-from flowfabric_client._conninfo import NOT_A_CONNECTION_STRING, display_name, failure_reason
+from flowfabric_client._conninfo import display_name, failure_reason, require_connection_string
 from flowfabric_client.errors import ResourceExhaustedError, TransportError
 
 _BACKEND = "select pg_backend_pid()"
@@ -25,18 +25,14 @@ _Happened = TypeVar("_Happened", bound=threading.Event | asyncio.Event)
 class PoolOptions:
     """How a client's own pool was configured; see `Session`."""
 
-    dsn: str
+    dsn: str = field(repr=False)
     max_connections: int = 4
     connect_timeout_s: float = 5.0
     pool_timeout_s: float = 30.0
     prepare_statements: bool | None = None
 
     def __post_init__(self) -> None:
-        try:
-            conninfo_to_dict(self.dsn)
-        except psycopg.Error:
-            # The driver's message repeats the string, with the password that may be in it.
-            raise ValueError(NOT_A_CONNECTION_STRING) from None
+        require_connection_string(self.dsn)
 
     def check_patience(self, waited_s: float, late: PoolTimeout) -> None:
         """Give up on a pool that has been full for too long."""

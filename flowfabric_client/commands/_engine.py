@@ -157,8 +157,8 @@ def engine_command(function: Callable[..., None]) -> Callable[..., None]:
 def _connect(dsn: str) -> psycopg.Connection[Any]:
     try:
         dsn = _conninfo.with_connect_timeout(dsn)
-    except psycopg.Error as cause:
-        raise UnreachableError(_conninfo.NOT_A_CONNECTION_STRING) from cause
+    except psycopg.Error:
+        raise UnreachableError(_conninfo.NOT_A_CONNECTION_STRING) from None
     try:
         # No prepared statements: behind a pooler in transaction mode the next call may meet another session.
         return psycopg.connect(dsn, autocommit=True, prepare_threshold=None, application_name="flowfabric")

@@ -134,7 +134,11 @@ def _launch(
         return OwnServer(provider, binaries, home, process=process, url=socket_url)
     password = home.password()
     _set_password(socket_url("postgres"), password)
-    tcp_url = partial(server_url, host=_LOOPBACK, port=port, password=password)
+
+    # Not a `partial`, whose repr shows its arguments.
+    def tcp_url(dbname: str) -> str:
+        return server_url(dbname, host=_LOOPBACK, port=port, password=password)
+
     return OwnServer(provider, binaries, home, process=process, url=tcp_url)
 
 

@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from flowfabric_client._conninfo import failure_reason, require_connection_string
 from flowfabric_client.dev.errors import DevServerError, ProviderUnavailableError
 from flowfabric_client.dev.server import DSN_VARIABLE, PostgresServer, Request, require_supported
 
@@ -47,11 +48,17 @@ def start(request: Request) -> PostgresServer:
 
 def _server_version(dsn: str) -> int:
     try:
+        require_connection_string(dsn)
+    except ValueError:
+        raise DevServerError(
+            f"{DSN_VARIABLE} is not a connection string that Postgres understands."
+        ) from None
+    try:
         timeout = conninfo_to_dict(dsn).get("connect_timeout", _CONNECT_TIMEOUT_S)
         with psycopg.connect(dsn, connect_timeout=timeout) as connection:
             return connection.info.server_version // 10000
     except psycopg.Error as error:
-        reason = str(error).strip().partition("\n")[0]
+        reason = failure_reason(error, dsn)
         raise DevServerError(f"The server of {DSN_VARIABLE} cannot be reached: {reason}.") from error
 
 

@@ -72,9 +72,9 @@ def open_session(dsn: str, *, lock_timeout_ms: int) -> tuple[Session, Connection
     """Connect to a server that is new enough."""
     try:
         dsn = with_connect_timeout(dsn)
-    except psycopg.Error as exc:
+    except psycopg.Error:
         # libpq's own message would quote the part it stumbled over, which may be the password.
-        raise UnreachableError(NOT_A_CONNECTION_STRING) from exc
+        raise UnreachableError(NOT_A_CONNECTION_STRING) from None
     session = Session(dsn, lock_timeout_ms)
     conn = session.connect()
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
@@ -27,7 +27,7 @@ _RECONNECT_FOR_S = 2.0
 class ConnectionOptions:
     """How every connection of a worker is made."""
 
-    dsn: str
+    dsn: str = field(repr=False)
     name: str
     prepare_statements: bool | None
 

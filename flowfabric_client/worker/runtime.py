@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -58,7 +58,7 @@ LOOP_LAG_WORTH_TELLING_S = 0.5
 class Options:
     """How a worker was configured; see `Worker`."""
 
-    dsn: str
+    dsn: str = field(repr=False)
     lanes: tuple[str, ...]
     capabilities: tuple[str, ...]
     concurrency: int
@@ -68,7 +68,7 @@ class Options:
     namespace: str | None
     poll_interval_s: float
     listen: bool
-    listen_dsn: str
+    listen_dsn: str = field(repr=False)
     run_ticks: bool
     max_connections: int
     prepare_statements: bool | None

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, TypeVar
 
+from flowfabric_client._conninfo import require_connection_string
 from flowfabric_client.policy import Backoff
 from flowfabric_client.worker.events import EventCallback
 from flowfabric_client.worker.handlers import Handler
@@ -94,6 +95,8 @@ class Worker:
         ):
             if not 1 <= value <= highest:
                 raise ValueError(f"{field} must be between 1 and {highest}, not {value}")
+        require_connection_string(dsn)
+        require_connection_string(listen_dsn or "")
         self._options = Options(
             dsn=dsn,
             lanes=tuple(lanes),
