@@ -2236,16 +2236,16 @@ def renew_leases(
 
 
 def replay_execution(
-    execution_id: str, *, reason: str | None = None, requested_by: str | None = None
+    execution_id: str, *, reason: str | None = None, requested_by: str | None = None, force: bool = False
 ) -> Call[rows.Replay]:
     sql = """
         select * from flowfabric.ff_replay_execution(
             p_execution_id => %(execution_id)s::text, p_reason => %(reason)s::text, p_requested_by =>
-            %(requested_by)s::text)"""
+            %(requested_by)s::text, p_force => %(force)s::boolean)"""
     return Call(
         "ff_replay_execution",
         sql,
-        {"execution_id": execution_id, "reason": reason, "requested_by": requested_by},
+        {"execution_id": execution_id, "reason": reason, "requested_by": requested_by, "force": force},
         rows.Replay,
         False,
     )

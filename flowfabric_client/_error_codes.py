@@ -782,6 +782,13 @@ ERROR_CODES: tuple[ErrorCode, ...] = (
         "The reservation was settled or given back; use a new key.",
     ),
     ErrorCode(
+        "replay_needs_force",
+        "ZS037",
+        "State",
+        "terminal",
+        "A replay gives up the result of a completed execution: run `flowfabric replay --force`, or pass p_force => true.",
+    ),
+    ErrorCode(
         "corruption",
         "ZX001",
         "Corruption",

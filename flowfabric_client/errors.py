@@ -949,6 +949,14 @@ class ReservationNotOpenError(StateError, code="reservation_not_open"):
     """`reservation_not_open`, ZS036, terminal. The reservation was settled or given back; use a new key."""
 
 
+class ReplayNeedsForceError(StateError, code="replay_needs_force"):
+    """`replay_needs_force`, ZS037, terminal.
+
+    A replay gives up the result of a completed execution: run `flowfabric replay --force`, or pass p_force =>
+    true.
+    """
+
+
 class CorruptValueError(CorruptionError, code="corruption"):
     """`corruption`, ZX001, terminal. Do not retry; show it to an operator."""
 

@@ -78,7 +78,7 @@ def test_the_constants_equal_the_installed_catalogue(db: psycopg.Connection[Any]
 
 def test_every_code_has_an_exception_of_its_own_under_its_category() -> None:
     exceptions = {entry.code: exception_of(entry) for entry in ERROR_CODES}
-    assert len(set(exceptions.values())) == len(ERROR_CODES) == 116
+    assert len(set(exceptions.values())) == len(ERROR_CODES) == 117
     for entry in ERROR_CODES:
         exception = exceptions[entry.code]
         assert (exception.code, exception.sqlstate) == (entry.code, entry.sqlstate)
@@ -606,14 +606,14 @@ def test_a_new_code_makes_every_file_out_of_date(checkout: Path) -> None:
     edit(
         checkout / CATALOGUE,
         "    -- ZX, Corruption",
-        "    ('lease_borrowed', 'ZS037', 'State', 'terminal', 'Don''t.'),\n    -- ZX, Corruption",
+        "    ('lease_borrowed', 'ZS999', 'State', 'terminal', 'Don''t.'),\n    -- ZX, Corruption",
     )
     complaints = generate("--check", "--root", checkout).stderr.splitlines()
     assert [complaint.split()[0] for complaint in complaints] == list(GENERATED)
     assert generate("--root", checkout).returncode == 0
     module = (checkout / "flowfabric_client/errors.py").read_text(encoding="utf-8")
     assert 'class LeaseBorrowedError(StateError, code="lease_borrowed"):' in module
-    assert "`lease_borrowed`, ZS037, terminal. Don't." in module
+    assert "`lease_borrowed`, ZS999, terminal. Don't." in module
 
 
 @pytest.mark.parametrize(

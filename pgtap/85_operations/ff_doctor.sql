@@ -248,6 +248,7 @@ delete from flowfabric.ff_scanner_failure;
 -- events: rows of this transaction are held back from everybody, this one included
 select ff_tap.execution(ff_tap.id(1));
 select flowfabric.ff_cancel_execution(ff_tap.id(1), 'test', 'operator_override');
+delete from flowfabric.ff_operator_event;
 select ff_tap.freeze_time(:now + 59999);
 select is(ff_tap.found('events'), '{}', 'events: held back for less than a minute');
 select ff_tap.freeze_time(:now + 60000);

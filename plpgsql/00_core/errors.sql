@@ -223,6 +223,10 @@ with catalogue (code, sqlstate, category, retry_class, hint) as (
         'Events after the cursor have been pruned; start again from oldest_cursor and reconcile.'
     ),
     ('reservation_not_open', 'ZS036', 'State', 'terminal', 'The reservation was settled or given back; use a new key.'),
+    (
+        'replay_needs_force', 'ZS037', 'State', 'terminal',
+        'A replay gives up the result of a completed execution: run `flowfabric replay --force`, or pass p_force => true.'
+    ),
     -- ZX, Corruption: stored data breaks an invariant.
     ('corruption', 'ZX001', 'Corruption', 'terminal', 'Do not retry; show it to an operator.'),
     ('invariant_violation', 'ZX002', 'Corruption', 'terminal', 'Do not retry; show it to an operator.'),

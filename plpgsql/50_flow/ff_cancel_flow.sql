@@ -74,7 +74,8 @@ begin
     perform flowfabric._ff_emit_operator(
         v_flow.partition_key, v_flow.namespace, null, null, p_flow_id, 'flow_cancel_requested',
         jsonb_build_object(
-            'cancellation_policy', v_policy, 'reason', v_reason, 'member_count', cardinality(v_member_ids)),
+            'cancellation_policy', v_policy, 'reason', v_reason, 'requested_by', nullif(p_requester, ''),
+            'member_count', cardinality(v_member_ids)),
         v_now_ms);
 
     -- A member that a worker is just claiming is waited for; whether it still is to be cancelled is asked afterwards.
