@@ -921,6 +921,14 @@ class AsyncClient(AsyncWatchingSession):
             )
         )
 
+    async def find_execution(self, execution_uuid: UUID) -> list[rows.ExecutionListing]:
+        """Executions with a uuid, with their wire ids {fp:N}:<uuid>; for callers that have lost the
+        partition.
+
+        Raises: invalid_input.
+        """
+        return await self._all(_calls.find_execution(execution_uuid))
+
     async def flow_partition(self, flow_id: UUID) -> int:
         """The partition number of a flow and of all its members.
 

@@ -917,6 +917,14 @@ class Client(WatchingSession):
             )
         )
 
+    def find_execution(self, execution_uuid: UUID) -> list[rows.ExecutionListing]:
+        """Executions with a uuid, with their wire ids {fp:N}:<uuid>; for callers that have lost the
+        partition.
+
+        Raises: invalid_input.
+        """
+        return self._all(_calls.find_execution(execution_uuid))
+
     def flow_partition(self, flow_id: UUID) -> int:
         """The partition number of a flow and of all its members.
 

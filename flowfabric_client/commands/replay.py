@@ -23,10 +23,10 @@ from flowfabric_client.commands._options import execution_argument, reason_optio
 def replay(
     engine: Engine, *, execution_id: str, reason: str | None, requested_by: str | None, force: bool
 ) -> None:
-    """Run an ended execution once more, with its full retries.
+    """Run an ended execution once more.
 
-    A member of a flow whose dependencies are open waits for them again. What its first end has set off
-    downstream stays as it is.
+    It has its full retries again. A member of a flow whose dependencies are open waits for them again. What
+    its first end has set off downstream stays as it is.
     """
     done = engine.client.replay_execution(execution_id, reason=reason, requested_by=requested_by, force=force)
     given_up = " Its result is given up." if done.result_given_up else ""

@@ -20,7 +20,8 @@ declare
 begin
     select k.max_value into v_max_value from flowfabric._ff_known_settings() as k where k.name = p_name;
     if not found then
-        perform flowfabric._ff_raise_invalid(c_fn, 'name', 'unknown', p_name);
+        perform flowfabric._ff_raise_unknown(
+            c_fn, 'name', p_name, array(select k.name from flowfabric._ff_known_settings() as k order by k.name));
     end if;
     if p_value not between 0 and v_max_value then
         perform flowfabric._ff_raise_invalid(c_fn, 'value', 'out_of_range', p_value::text);

@@ -236,7 +236,7 @@ begin
         return false;
     end if;
     if p_source <> 'operator_override' then
-        perform flowfabric._ff_raise_invalid(p_fn, 'source', 'unknown', p_source);
+        perform flowfabric._ff_raise_unknown(p_fn, 'source', p_source, '{operator_override}');
     end if;
     return true;
 end;

@@ -37,7 +37,8 @@ begin
         perform flowfabric._ff_raise_invalid(c_fn, 'reason', 'null');
     end if;
     if v_source not in ('lease_holder', 'operator_override', 'flow_cascade', 'system_timeout') then
-        perform flowfabric._ff_raise_invalid(c_fn, 'source', 'unknown', p_source);
+        perform flowfabric._ff_raise_unknown(
+            c_fn, 'source', p_source, '{lease_holder,operator_override,flow_cascade,system_timeout}');
     end if;
     if v_source <> 'lease_holder' then
         perform flowfabric._ff_require_role('flowfabric_operator', c_fn);

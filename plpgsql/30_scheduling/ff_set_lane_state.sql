@@ -28,8 +28,7 @@ begin
         perform flowfabric._ff_raise_invalid_lane(p_lane_id, c_fn);
     end if;
     if (p_lane_state in ('active', 'paused', 'draining', 'disabled')) is not true then
-        perform flowfabric._ff_raise_invalid(
-            c_fn, 'lane_state', case when p_lane_state is null then 'null' else 'unknown' end, p_lane_state);
+        perform flowfabric._ff_raise_unknown(c_fn, 'lane_state', p_lane_state, '{active,paused,draining,disabled}');
     end if;
 
     perform flowfabric._ff_ensure_lane(p_lane_id, 'operator', flowfabric.ff_now_ms());

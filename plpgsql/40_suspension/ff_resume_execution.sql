@@ -26,7 +26,7 @@ declare
     v_now_ms bigint;
 begin
     if v_trigger not in ('operator', 'signal', 'auto_resume') then
-        perform flowfabric._ff_raise_invalid(c_fn, 'trigger', 'unknown', p_trigger);
+        perform flowfabric._ff_raise_unknown(c_fn, 'trigger', p_trigger, '{operator,signal,auto_resume}');
     end if;
     perform flowfabric._ff_check_resume_delay(v_delay_ms, c_fn);
 

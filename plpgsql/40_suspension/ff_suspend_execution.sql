@@ -285,21 +285,28 @@ begin
     elsif v_suspension.timeout_behavior not in (
         'fail', 'cancel', 'expire', 'auto_resume_with_timeout_signal', 'escalate')
     then
-        perform flowfabric._ff_raise_invalid(p_fn, 'timeout_behavior', 'unknown', p_timeout_behavior);
+        perform flowfabric._ff_raise_unknown(
+            p_fn, 'timeout_behavior', p_timeout_behavior,
+            '{fail,cancel,expire,auto_resume_with_timeout_signal,escalate}');
     end if;
     perform flowfabric._ff_check_resume_delay(v_suspension.resume_delay_ms, p_fn);
     if not v_suspension.close_waitpoint_on_resume then
         perform flowfabric._ff_raise_invalid(p_fn, 'close_waitpoint_on_resume', 'unsupported');
     end if;
     if v_suspension.resume_target <> 'runnable' then
-        perform flowfabric._ff_raise_invalid(p_fn, 'resume_target', 'unknown', p_resume_target);
+        perform flowfabric._ff_raise_unknown(p_fn, 'resume_target', p_resume_target, '{runnable}');
     end if;
     if flowfabric._ff_suspension_blocking(p_reason_code) is null then
-        perform flowfabric._ff_raise_invalid(
-            p_fn, 'reason_code', case when p_reason_code is null then 'null' else 'unknown' end, p_reason_code);
+        perform flowfabric._ff_raise_unknown(
+            p_fn, 'reason_code', p_reason_code,
+            array[
+                'waiting_for_signal', 'waiting_for_approval', 'waiting_for_callback', 'waiting_for_tool_result',
+                'waiting_for_operator_review', 'paused_by_policy', 'paused_by_budget', 'step_boundary',
+                'manual_pause']);
     end if;
     if v_suspension.requested_by not in ('worker', 'operator', 'policy', 'system_timeout_policy') then
-        perform flowfabric._ff_raise_invalid(p_fn, 'requested_by', 'unknown', p_requested_by);
+        perform flowfabric._ff_raise_unknown(
+            p_fn, 'requested_by', p_requested_by, '{worker,operator,policy,system_timeout_policy}');
     end if;
     if num_nonnulls(p_timeout_at_ms, p_timeout_in_ms) > 1 then
         perform flowfabric._ff_raise_invalid(p_fn, 'timeout_at_ms', 'timeout_ambiguous');

@@ -46,8 +46,8 @@ begin
         perform flowfabric._ff_raise_invalid(c_fn, 'reason', 'null');
     end if;
     if (v_policy in ('cancel_all', 'cancel_pending', 'flow_only')) is not true then
-        perform flowfabric._ff_raise_invalid(
-            c_fn, 'cancellation_policy', case when v_policy is null then 'null' else 'unknown' end, v_policy);
+        perform flowfabric._ff_raise_unknown(
+            c_fn, 'cancellation_policy', v_policy, '{cancel_all,cancel_pending,flow_only}');
     end if;
     if (p_sync_limit >= 0) is not true then
         perform flowfabric._ff_raise_invalid(

@@ -2,7 +2,7 @@
 --
 -- Fence:  none.
 -- Locks:  the ff_budget_policy row.
--- Writes: ff_budget_usage; deletes the execution's rows of ff_budget_usage_by_exec; ff_operator_event if there were any.
+-- Writes: ff_budget_usage; deletes the execution's rows of ff_budget_usage_by_exec; ff_operator_event if there are any.
 -- Raises: invalid_input.
 -- Retry:  safe; a repeat answers noop.
 --

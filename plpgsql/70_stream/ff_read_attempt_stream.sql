@@ -55,7 +55,7 @@ begin
         end if;
     end if;
     if p_visibility is null or p_visibility not in ('all', 'exclude_best_effort') then
-        perform flowfabric._ff_raise_invalid(c_fn, 'visibility', 'unknown', p_visibility);
+        perform flowfabric._ff_raise_unknown(c_fn, 'visibility', p_visibility, '{all,exclude_best_effort}');
     end if;
 
     v_now_ms := flowfabric.ff_now_ms();

@@ -32,8 +32,8 @@ begin
     end if;
     select s.* into v_old from flowfabric.ff_scanner as s where s.scanner = p_scanner for no key update;
     if not found then
-        perform flowfabric._ff_raise_invalid(
-            c_fn, 'scanner', case when p_scanner is null then 'null' else 'unknown' end, p_scanner);
+        perform flowfabric._ff_raise_unknown(
+            c_fn, 'scanner', p_scanner, array(select s.scanner from flowfabric.ff_scanner as s order by s.scanner));
     end if;
 
     v_new := v_old;

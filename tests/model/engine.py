@@ -179,7 +179,8 @@ _STORED = """
             'operator_events', (
                 -- The login and the role are those of the test, not of the model.
                 select coalesce(jsonb_agg(
-                    (to_jsonb(v) - 'xact_id') || jsonb_build_object('details', v.details - '{login,role}'::text[])
+                    (to_jsonb(v) - 'xact_id')
+                    || jsonb_build_object('details', v.details - '{login,role}'::text[])
                     order by v.event_id), '[]')
                 from flowfabric.ff_operator_event as v
                 where v.partition_key = e.partition_key and v.execution_id = e.execution_id))

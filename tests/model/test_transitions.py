@@ -110,7 +110,9 @@ TRANSITIONS = {
         f"{_ELIGIBLE} / pending_replay_attempt -> waiting", counts={"replay_count": 1}, resets=_TRIES
     ),
     "T34": Transition(
-        f"{_DEPENDENT} / pending_replay_attempt -> waiting_children", counts={"replay_count": 1}, resets=_TRIES
+        f"{_DEPENDENT} / pending_replay_attempt -> waiting_children",
+        counts={"replay_count": 1},
+        resets=_TRIES,
     ),
     "T35": Transition(_UNCHANGED),
 }
