@@ -79,7 +79,7 @@ with documented (roles, functions) as (
     ('producer operator', '
         ff_set_execution_tags ff_set_flow_tags'),
     ('producer operator reader', '
-        ff_get_quota_policy ff_why'),
+        ff_find_execution ff_get_quota_policy ff_why'),
     ('producer worker operator', '
         ff_mint_execution_id ff_mint_solo_execution_id'),
     ('producer worker signaller operator', '

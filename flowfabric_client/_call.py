@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
@@ -30,3 +30,11 @@ class Call(Generic[T]):
 def json_param(value: JsonObject | str | None) -> Jsonb | None:
     """A JSON parameter; None stays NULL."""
     return None if value is None else Jsonb(value if isinstance(value, str | dict) else dict(value))
+
+
+def list_param(name: str, values: Sequence[T]) -> list[T]:
+    """An array parameter. One text or one object is a mistake: it would count as its characters or keys."""
+    if isinstance(values, str | bytes | bytearray | Mapping):
+        kind = type(values).__name__
+        raise TypeError(f"{name} is a list of values; one {kind} was given: write [{values!r:.80}]")
+    return list(values)

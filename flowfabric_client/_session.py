@@ -70,6 +70,7 @@ class Session:
         elif isinstance(source, ConnectionPool):
             self._pool = source
         else:
+            _check_is_dsn(source, self, "AsyncClient")
             options = PoolOptions(
                 source, max_connections, connect_timeout_s, pool_timeout_s, prepare_statements
             )
@@ -178,6 +179,7 @@ class AsyncSession:
         elif isinstance(source, AsyncConnectionPool):
             self._pool = source
         else:
+            _check_is_dsn(source, self, "Client")
             options = PoolOptions(
                 source, max_connections, connect_timeout_s, pool_timeout_s, prepare_statements
             )
@@ -256,6 +258,21 @@ class AsyncSession:
                 return Answer(await _fetch_async(connection, step))
         except (psycopg.Error, FlowFabricError) as error:
             return Answer(error=error)
+
+
+def _check_is_dsn(source: object, client: object, twin: str) -> None:
+    """Refuse what is neither a connection string nor a connection or pool of this client's own kind."""
+    if isinstance(source, str):
+        return
+    kind, name = type(source).__name__, type(client).__name__
+    remedy = (
+        f"use {twin}"
+        if isinstance(
+            source, psycopg.Connection | psycopg.AsyncConnection | ConnectionPool | AsyncConnectionPool
+        )
+        else "give it a connection string, a psycopg connection or a pool"
+    )
+    raise TypeError(f"{name} cannot work on {kind}: {remedy}")
 
 
 async def _fetch_async(connection: psycopg.AsyncConnection[Any], call: Call[T]) -> list[T]:

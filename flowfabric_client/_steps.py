@@ -15,6 +15,7 @@ import psycopg
 
 from flowfabric_client import rows
 from flowfabric_client._call import Call
+from flowfabric_client._denial import explained
 from flowfabric_client._reconcile import EndingCall, reconcile
 from flowfabric_client.errors import (
     CompletionDispatchPendingError,
@@ -58,7 +59,7 @@ def once(call: Call[T]) -> Steps[list[T]]:
     try:
         return cast(list[T], (yield call))
     except psycopg.Error as cause:
-        raise from_psycopg(cause, function=call.function) from cause
+        raise explained(from_psycopg(cause, function=call.function), call) from cause
 
 
 def repeating(call: Call[T]) -> Steps[list[T]]:
@@ -75,7 +76,7 @@ def repeating(call: Call[T]) -> Steps[list[T]]:
                 return [answer]
             pause = _pause_before_repeat(cause, error, call, tries)
             if pause is None:
-                raise error from cause
+                raise explained(error, call) from cause
             answer_was_lost = answer_was_lost or isinstance(error, TransportError)
         yield pause
 

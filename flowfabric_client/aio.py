@@ -923,6 +923,14 @@ class AsyncClient(AsyncWatchingSession):
             )
         )
 
+    async def find_execution(self, execution_uuid: UUID) -> list[rows.ExecutionListing]:
+        """Executions with a uuid, with their wire ids {fp:N}:<uuid>; for callers that have lost the
+        partition.
+
+        Raises: invalid_input.
+        """
+        return await self._all(_calls.find_execution(execution_uuid))
+
     async def flow_partition(self, flow_id: UUID) -> int:
         """The partition number of a flow and of all its members.
 
@@ -1888,16 +1896,21 @@ class AsyncClient(AsyncWatchingSession):
         )
 
     async def replay_execution(
-        self, execution_id: str, *, reason: str | None = None, requested_by: str | None = None
+        self,
+        execution_id: str,
+        *,
+        reason: str | None = None,
+        requested_by: str | None = None,
+        force: bool = False,
     ) -> rows.Replay:
-        """Re-opens an ended execution for another attempt; a flow member whose dependencies are open waits
-        for them again.
+        """Re-opens an ended execution, with its full retries; a completed one only by force, and its
+        result is given up.
 
         Raises: invalid_input, execution_not_found, flow_membership_changed, execution_not_terminal,
-            max_replays_exhausted, completion_dispatch_pending.
+            max_replays_exhausted, replay_needs_force, completion_dispatch_pending.
         """
         return await self._one(
-            _calls.replay_execution(execution_id, reason=reason, requested_by=requested_by)
+            _calls.replay_execution(execution_id, reason=reason, requested_by=requested_by, force=force)
         )
 
     async def report_usage_and_check(

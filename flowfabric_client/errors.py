@@ -463,24 +463,33 @@ def _failed_before_sending(exc: psycopg.Error) -> bool:
 class ExecutionNotFoundError(NotFoundError, code="execution_not_found"):
     """`execution_not_found`, ZN001, terminal.
 
-    Check the id; the execution may have been trimmed by retention.
+    Check the id with `flowfabric executions list`; ended executions are deleted after their retention.
     """
 
 
 class FlowNotFoundError(NotFoundError, code="flow_not_found"):
-    """`flow_not_found`, ZN002, terminal. Create the flow first, or check the id."""
+    """`flow_not_found`, ZN002, terminal.
+
+    Check the id with `flowfabric flows list`, or create the flow first.
+    """
 
 
 class AttemptNotFoundError(NotFoundError, code="attempt_not_found"):
-    """`attempt_not_found`, ZN003, terminal. Check the attempt index."""
+    """`attempt_not_found`, ZN003, terminal. Check the attempt index with `flowfabric executions show`."""
 
 
 class BudgetNotFoundError(NotFoundError, code="budget_not_found"):
-    """`budget_not_found`, ZN004, terminal. Create the budget first."""
+    """`budget_not_found`, ZN004, terminal.
+
+    Check the name with `flowfabric budgets list`, or create it with `flowfabric budgets create`.
+    """
 
 
 class QuotaPolicyNotFoundError(NotFoundError, code="quota_policy_not_found"):
-    """`quota_policy_not_found`, ZN005, terminal. Create the quota policy first."""
+    """`quota_policy_not_found`, ZN005, terminal.
+
+    Check the name with `flowfabric quotas list`, or create it with `flowfabric quotas create`.
+    """
 
 
 class StreamNotFoundError(NotFoundError, code="stream_not_found"):
@@ -495,13 +504,16 @@ class ReservationNotFoundError(NotFoundError, code="reservation_not_found"):
 
 
 class InvalidInputError(ValidationError, code="invalid_input"):
-    """`invalid_input`, ZV001, terminal. Fix the named argument; the same call will fail again."""
+    """`invalid_input`, ZV001, terminal.
+
+    Correct the argument that the field of DETAIL names; the same call fails again.
+    """
 
 
 class CapabilityMismatchError(ValidationError, code="capability_mismatch"):
     """`capability_mismatch`, ZV002, retryable.
 
-    Block the execution for route and offer it to a worker that has the missing capabilities.
+    Offer the execution to a worker that has the missing capabilities; `flowfabric why` names them.
     """
 
 
@@ -536,7 +548,10 @@ class InvalidWaitpointKeyError(ValidationError, code="invalid_waitpoint_key"):
 
 
 class InvalidTokenError(ValidationError, code="invalid_token"):
-    """`invalid_token`, ZV009, terminal. Present the token returned for this waitpoint."""
+    """`invalid_token`, ZV009, terminal.
+
+    Present the token of this waitpoint; operators use `flowfabric signal --as-operator`.
+    """
 
 
 class WaitpointNotTokenBoundError(ValidationError, code="waitpoint_not_token_bound"):
@@ -563,7 +578,10 @@ class InvalidWaitpointForExecutionError(ValidationError, code="invalid_waitpoint
 
 
 class InvalidBlockingReasonError(ValidationError, code="invalid_blocking_reason"):
-    """`invalid_blocking_reason`, ZV015, terminal. Use one of the five admission reasons."""
+    """`invalid_blocking_reason`, ZV015, terminal.
+
+    Use one of the five admission reasons, such as paused_by_operator.
+    """
 
 
 class InvalidOffsetError(ValidationError, code="invalid_offset"):
@@ -571,19 +589,31 @@ class InvalidOffsetError(ValidationError, code="invalid_offset"):
 
 
 class UnauthorizedError(ValidationError, code="unauthorized"):
-    """`unauthorized`, ZV017, terminal. Authenticate as a role that may do this."""
+    """`unauthorized`, ZV017, terminal.
+
+    Connect as a member of the role in DETAIL, or let an administrator grant it to your login.
+    """
 
 
 class InvalidBudgetScopeError(ValidationError, code="invalid_budget_scope"):
-    """`invalid_budget_scope`, ZV018, terminal. Fix the scope."""
+    """`invalid_budget_scope`, ZV018, terminal.
+
+    Give a scope type of 1 to 64 bytes and a scope id of 1 to 256 bytes.
+    """
 
 
 class BudgetOverrideNotAllowedError(ValidationError, code="budget_override_not_allowed"):
-    """`budget_override_not_allowed`, ZV019, terminal. Ask an operator."""
+    """`budget_override_not_allowed`, ZV019, terminal.
+
+    Ask an operator to reset the budget: `flowfabric budgets reset`.
+    """
 
 
 class InvalidQuotaSpecError(ValidationError, code="invalid_quota_spec"):
-    """`invalid_quota_spec`, ZV020, terminal. Fix the quota definition."""
+    """`invalid_quota_spec`, ZV020, terminal.
+
+    Correct the field in DETAIL: limits are 0 (none) or more, and a rate needs a window of 1 s or more.
+    """
 
 
 class InvalidKidError(ValidationError, code="invalid_kid"):
@@ -599,7 +629,7 @@ class InvalidGraceMsError(ValidationError, code="invalid_grace_ms"):
 
 
 class InvalidFrameTypeError(ValidationError, code="invalid_frame_type"):
-    """`invalid_frame_type`, ZV024, soft_error. Use a known frame type."""
+    """`invalid_frame_type`, ZV024, soft_error. Use a frame type that the readers of the stream know."""
 
 
 class HandleFromOtherBackendError(ValidationError, code="handle_from_other_backend"):
@@ -619,7 +649,7 @@ class InvalidArgsError(ValidationError, code="invalid_args"):
 
 
 class MissingTokenError(ValidationError, code="missing_token"):
-    """`missing_token`, ZV029, terminal. Present the waitpoint token."""
+    """`missing_token`, ZV029, terminal. Present the waitpoint token: `flowfabric signal --token @FILE`."""
 
 
 class TokenExpiredError(ValidationError, code="token_expired"):
@@ -643,7 +673,7 @@ class UsePendingWithExtrasUnsupportedError(ValidationError, code="use_pending_wi
 
 
 class InvalidResumeConditionError(ValidationError, code="invalid_resume_condition"):
-    """`invalid_resume_condition`, ZV033, terminal. Fix the resume condition."""
+    """`invalid_resume_condition`, ZV033, terminal. Correct the condition at the path in DETAIL."""
 
 
 class UseClaimResumedExecutionError(ContentionError, code="use_claim_resumed_execution"):
@@ -662,7 +692,7 @@ class ExecutionNotLeaseableError(ContentionError, code="execution_not_leaseable"
 
 
 class LeaseConflictError(ContentionError, code="lease_conflict"):
-    """`lease_conflict`, ZC004, retryable. Somebody owns the execution; ask for other work."""
+    """`lease_conflict`, ZC004, retryable. A worker owns the execution; ask for other work."""
 
 
 class InvalidClaimGrantError(ContentionError, code="invalid_claim_grant"):
@@ -674,7 +704,10 @@ class ClaimGrantExpiredError(ContentionError, code="claim_grant_expired"):
 
 
 class NoEligibleExecutionError(ContentionError, code="no_eligible_execution"):
-    """`no_eligible_execution`, ZC007, retryable. Wait 100 ms to 1 s with back-off and ask again."""
+    """`no_eligible_execution`, ZC007, retryable.
+
+    Wait 100 ms to 1 s with back-off and ask again; `flowfabric why` says what an execution waits for.
+    """
 
 
 class WaitpointNotFoundError(ContentionError, code="waitpoint_not_found"):
@@ -703,15 +736,24 @@ class ExecutionNotActiveError(ContentionError, code="execution_not_active"):
 
 
 class ExecutionNotEligibleError(ContentionError, code="execution_not_eligible"):
-    """`execution_not_eligible`, ZC012, informational. The state changed; skip this execution."""
+    """`execution_not_eligible`, ZC012, informational.
+
+    The state changed; skip this execution, or ask `flowfabric why` what it waits for.
+    """
 
 
 class ExecutionNotInEligibleSetError(ContentionError, code="execution_not_in_eligible_set"):
-    """`execution_not_in_eligible_set`, ZC013, informational. Skip this execution."""
+    """`execution_not_in_eligible_set`, ZC013, informational.
+
+    Skip this execution; `flowfabric why` says what it waits for.
+    """
 
 
 class ExecutionNotReclaimableError(ContentionError, code="execution_not_reclaimable"):
-    """`execution_not_reclaimable`, ZC014, informational. Somebody else dealt with the execution; skip it."""
+    """`execution_not_reclaimable`, ZC014, informational.
+
+    Another worker has taken the execution over, or its lease still runs; skip it.
+    """
 
 
 class NoActiveLeaseError(ContentionError, code="no_active_lease"):
@@ -722,11 +764,17 @@ class NoActiveLeaseError(ContentionError, code="no_active_lease"):
 
 
 class RateLimitExceededError(ContentionError, code="rate_limit_exceeded"):
-    """`rate_limit_exceeded`, ZC016, retryable. Wait for the retry_after_ms of the details and ask again."""
+    """`rate_limit_exceeded`, ZC016, retryable.
+
+    Wait for the retry_after_ms of DETAIL and ask again; `flowfabric quotas show` says what is in use.
+    """
 
 
 class ConcurrencyLimitExceededError(ContentionError, code="concurrency_limit_exceeded"):
-    """`concurrency_limit_exceeded`, ZC017, retryable. Back off and retry."""
+    """`concurrency_limit_exceeded`, ZC017, retryable.
+
+    Back off and retry; `flowfabric quotas show` says what is in use.
+    """
 
 
 class RetryExhaustedError(ContentionError, code="retry_exhausted"):
@@ -734,7 +782,10 @@ class RetryExhaustedError(ContentionError, code="retry_exhausted"):
 
 
 class CompletionDispatchPendingError(ContentionError, code="completion_dispatch_pending"):
-    """`completion_dispatch_pending`, ZC019, retryable. Wait a moment and replay again."""
+    """`completion_dispatch_pending`, ZC019, retryable.
+
+    Wait a moment and replay again; if it stays so, run `flowfabric tick`.
+    """
 
 
 class FlowMembershipChangedError(ContentionError, code="flow_membership_changed"):
@@ -776,11 +827,17 @@ class QuotaAttachConflictError(ConflictError, code="quota_attach_conflict"):
 
 
 class RotationConflictError(ConflictError, code="rotation_conflict"):
-    """`rotation_conflict`, ZK008, terminal. Pick a fresh key id."""
+    """`rotation_conflict`, ZK008, terminal.
+
+    Choose a fresh key id: `flowfabric keys rotate` makes one of the time.
+    """
 
 
 class ActiveAttemptExistsError(ConflictError, code="active_attempt_exists"):
-    """`active_attempt_exists`, ZK009, bug. Report it: the stored state of the execution is inconsistent."""
+    """`active_attempt_exists`, ZK009, bug.
+
+    Report it with DETAIL and `flowfabric doctor`: the stored state is inconsistent.
+    """
 
 
 class AlreadyMemberOfDifferentFlowError(ConflictError, code="already_member_of_different_flow"):
@@ -788,7 +845,7 @@ class AlreadyMemberOfDifferentFlowError(ConflictError, code="already_member_of_d
 
 
 class StaleLeaseError(LeaseLostError, code="stale_lease"):
-    """`stale_lease`, ZS001, terminal. Stop: the work belongs to somebody else now."""
+    """`stale_lease`, ZS001, terminal. Stop: the work belongs to another worker now."""
 
 
 class LeaseExpiredError(LeaseLostError, code="lease_expired"):
@@ -796,13 +853,16 @@ class LeaseExpiredError(LeaseLostError, code="lease_expired"):
 
 
 class LeaseRevokedError(LeaseLostError, code="lease_revoked"):
-    """`lease_revoked`, ZS003, terminal. Stop: an operator took the lease away."""
+    """`lease_revoked`, ZS003, terminal.
+
+    Stop: an operator took the lease away; `flowfabric events operator` says who and why.
+    """
 
 
 class ExecutionNotSuspendedError(StateError, code="execution_not_suspended"):
     """`execution_not_suspended`, ZS004, informational.
 
-    The execution has already been resumed or has ended.
+    The execution was resumed or has ended: look at it with `flowfabric executions show`.
     """
 
 
@@ -815,7 +875,10 @@ class WaitpointClosedError(StateError, code="waitpoint_closed"):
 
 
 class TargetNotSignalableError(StateError, code="target_not_signalable"):
-    """`target_not_signalable`, ZS007, terminal. Nothing waits for this signal."""
+    """`target_not_signalable`, ZS007, terminal.
+
+    Nothing waits for this signal; `flowfabric executions show` lists the open waitpoints.
+    """
 
 
 class DuplicateSignalError(StateError, code="duplicate_signal"):
@@ -825,7 +888,7 @@ class DuplicateSignalError(StateError, code="duplicate_signal"):
 class ResumeConditionNotMetError(StateError, code="resume_condition_not_met"):
     """`resume_condition_not_met`, ZS009, terminal.
 
-    Deliver the missing signals or let an operator resume the execution.
+    Deliver the missing signals (`flowfabric why` names them), or run `flowfabric executions resume`.
     """
 
 
@@ -842,7 +905,10 @@ class WaitpointNotOpenError(StateError, code="waitpoint_not_open"):
 
 
 class ExecutionNotTerminalError(StateError, code="execution_not_terminal"):
-    """`execution_not_terminal`, ZS013, terminal. Wait for the execution to end, or cancel it."""
+    """`execution_not_terminal`, ZS013, terminal.
+
+    Wait for its end (`flowfabric why` says what it waits for), or end it: `flowfabric cancel`.
+    """
 
 
 class MaxReplaysExhaustedError(StateError, code="max_replays_exhausted"):
@@ -869,7 +935,10 @@ class ExecutionNotInFlowError(StateError, code="execution_not_in_flow"):
 
 
 class FlowAlreadyTerminalError(StateError, code="flow_already_terminal"):
-    """`flow_already_terminal`, ZS019, terminal. The flow no longer changes."""
+    """`flow_already_terminal`, ZS019, terminal.
+
+    The flow no longer changes; look at it with `flowfabric flows show`.
+    """
 
 
 class DepsNotSatisfiedError(StateError, code="deps_not_satisfied"):
@@ -881,11 +950,14 @@ class NotBlockedByDepsError(StateError, code="not_blocked_by_deps"):
 
 
 class NotRunnableError(StateError, code="not_runnable"):
-    """`not_runnable`, ZS022, terminal. The execution left the runnable phase."""
+    """`not_runnable`, ZS022, terminal.
+
+    The execution left the runnable phase; look at it with `flowfabric executions show`.
+    """
 
 
 class TerminalError(StateError, code="terminal"):
-    """`terminal`, ZS023, terminal. The execution has ended."""
+    """`terminal`, ZS023, terminal. The execution has ended; `flowfabric replay` runs it once more."""
 
 
 class BudgetExceededError(StateError, code="budget_exceeded"):
@@ -923,7 +995,10 @@ class ReplayNotAllowedError(StateError, code="replay_not_allowed"):
 
 
 class MaxRetriesExhaustedError(StateError, code="max_retries_exhausted"):
-    """`max_retries_exhausted`, ZS031, terminal. The execution has been failed."""
+    """`max_retries_exhausted`, ZS031, terminal.
+
+    The execution has been failed; `flowfabric replay` runs it once more, with its full retries.
+    """
 
 
 class StreamAlreadyClosedError(StateError, code="stream_already_closed"):
@@ -933,12 +1008,15 @@ class StreamAlreadyClosedError(StateError, code="stream_already_closed"):
 class AlreadySatisfiedError(StateError, code="already_satisfied"):
     """`already_satisfied`, ZS033, informational.
 
-    The condition was met before the suspension; go on working.
+    The condition was met before the suspension; continue to work.
     """
 
 
 class LaneNotAcceptingError(StateError, code="lane_not_accepting"):
-    """`lane_not_accepting`, ZS034, terminal. Use another lane, or ask an operator to open this one."""
+    """`lane_not_accepting`, ZS034, terminal.
+
+    Use another lane, or open this one: `flowfabric lanes resume`.
+    """
 
 
 class EventCursorExpiredError(StateError, code="event_cursor_expired"):
@@ -952,16 +1030,29 @@ class ReservationNotOpenError(StateError, code="reservation_not_open"):
     """`reservation_not_open`, ZS036, terminal. The reservation was settled or given back; use a new key."""
 
 
+class ReplayNeedsForceError(StateError, code="replay_needs_force"):
+    """`replay_needs_force`, ZS037, terminal.
+
+    A replay gives up the result: run `flowfabric replay --force`, or pass p_force => true.
+    """
+
+
 class CorruptValueError(CorruptionError, code="corruption"):
-    """`corruption`, ZX001, terminal. Do not retry; show it to an operator."""
+    """`corruption`, ZX001, terminal.
+
+    Do not retry; run `flowfabric doctor`, and show it and DETAIL to an operator.
+    """
 
 
 class InvariantViolationError(CorruptionError, code="invariant_violation"):
-    """`invariant_violation`, ZX002, terminal. Do not retry; show it to an operator."""
+    """`invariant_violation`, ZX002, terminal.
+
+    Do not retry; run `flowfabric doctor`, and show it and DETAIL to an operator.
+    """
 
 
 class InvalidSecretError(CorruptionError, code="invalid_secret"):
-    """`invalid_secret`, ZX003, terminal. Rotate the signing key."""
+    """`invalid_secret`, ZX003, terminal. Install another signing key: `flowfabric keys rotate`."""
 
 
 class OperationUnavailableError(UnavailableError, code="unavailable"):
@@ -969,30 +1060,42 @@ class OperationUnavailableError(UnavailableError, code="unavailable"):
 
 
 class HmacSecretNotInitializedError(UnavailableError, code="hmac_secret_not_initialized"):
-    """`hmac_secret_not_initialized`, ZU002, terminal.
-
-    Install a waitpoint signing key first (ff_rotate_waitpoint_hmac_secret).
-    """
+    """`hmac_secret_not_initialized`, ZU002, terminal. Install a signing key: `flowfabric keys rotate`."""
 
 
 class SchemaVersionMismatchError(UnavailableError, code="schema_version_mismatch"):
-    """`schema_version_mismatch`, ZU003, terminal. Apply the migrations or use a matching client."""
+    """`schema_version_mismatch`, ZU003, terminal.
+
+    Run `flowfabric migrate`, or use a client of the installed version; `flowfabric status` shows both.
+    """
 
 
 class PartitionConfigMismatchError(UnavailableError, code="partition_config_mismatch"):
-    """`partition_config_mismatch`, ZU004, terminal. Use the partition count the schema was installed with."""
+    """`partition_config_mismatch`, ZU004, terminal.
+
+    Use the partition count that the schema was installed with; DETAIL has it.
+    """
 
 
 class AttemptNotInCreatedStateError(InternalBugError, code="attempt_not_in_created_state"):
-    """`attempt_not_in_created_state`, ZB001, bug. Report it: this cannot happen in a correct engine."""
+    """`attempt_not_in_created_state`, ZB001, bug.
+
+    Report it with DETAIL and `flowfabric doctor`: a correct engine does not raise this.
+    """
 
 
 class InvalidKeysMissingHmacError(InternalBugError, code="invalid_keys_missing_hmac"):
-    """`invalid_keys_missing_hmac`, ZB002, bug. Report it: this cannot happen in a correct engine."""
+    """`invalid_keys_missing_hmac`, ZB002, bug.
+
+    Report it with DETAIL and `flowfabric doctor`: a correct engine does not raise this.
+    """
 
 
 class InternalError(InternalBugError, code="internal_error"):
-    """`internal_error`, ZB003, bug. Report it: this cannot happen in a correct engine."""
+    """`internal_error`, ZB003, bug.
+
+    Report it with DETAIL and `flowfabric doctor`: a correct engine does not raise this.
+    """
 
 
 # End of the generated exceptions.

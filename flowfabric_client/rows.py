@@ -1178,6 +1178,7 @@ class Replay:
     replay_count: int
     unsatisfied_count: int
     stale_upstream_count: int
+    result_given_up: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ def test_the_constants_equal_the_installed_catalogue(db: psycopg.Connection[Any]
 
 def test_every_code_has_an_exception_of_its_own_under_its_category() -> None:
     exceptions = {entry.code: exception_of(entry) for entry in ERROR_CODES}
-    assert len(set(exceptions.values())) == len(ERROR_CODES) == 116
+    assert len(set(exceptions.values())) == len(ERROR_CODES) == 117
     for entry in ERROR_CODES:
         exception = exceptions[entry.code]
         assert (exception.code, exception.sqlstate) == (entry.code, entry.sqlstate)
@@ -192,7 +192,7 @@ def test_an_error_describes_itself(db: psycopg.Connection[Any]) -> None:
         db, "select flowfabric._ff_raise('stale_lease', 'ff_renew_lease', %s)", '{"lease_epoch": 8}'
     )
     assert str(errors.from_psycopg(cause)) == (
-        "stale_lease (ZS001, ff_renew_lease): Stop: the work belongs to somebody else now. [lease_epoch=8]"
+        "stale_lease (ZS001, ff_renew_lease): Stop: the work belongs to another worker now. [lease_epoch=8]"
     )
 
 
@@ -593,7 +593,7 @@ def test_the_generated_files_are_up_to_date() -> None:
 
 @pytest.mark.parametrize("name", GENERATED)
 def test_a_file_that_was_edited_is_reported_and_restored(checkout: Path, name: str) -> None:
-    edit(checkout / name, "Stop: the work belongs to somebody else now.", "Carry on.")
+    edit(checkout / name, "Stop: the work belongs to another worker now.", "Carry on.")
     result = generate("--check", "--root", checkout)
     assert result.returncode == 1
     assert result.stderr == f"{name} is out of date; run `python tools/generate_docs.py`.\n"
@@ -606,14 +606,14 @@ def test_a_new_code_makes_every_file_out_of_date(checkout: Path) -> None:
     edit(
         checkout / CATALOGUE,
         "    -- ZX, Corruption",
-        "    ('lease_borrowed', 'ZS037', 'State', 'terminal', 'Don''t.'),\n    -- ZX, Corruption",
+        "    ('lease_borrowed', 'ZS999', 'State', 'terminal', 'Don''t.'),\n    -- ZX, Corruption",
     )
     complaints = generate("--check", "--root", checkout).stderr.splitlines()
     assert [complaint.split()[0] for complaint in complaints] == list(GENERATED)
     assert generate("--root", checkout).returncode == 0
     module = (checkout / "flowfabric_client/errors.py").read_text(encoding="utf-8")
     assert 'class LeaseBorrowedError(StateError, code="lease_borrowed"):' in module
-    assert "`lease_borrowed`, ZS037, terminal. Don't." in module
+    assert "`lease_borrowed`, ZS999, terminal. Don't." in module
 
 
 @pytest.mark.parametrize(
@@ -640,3 +640,23 @@ def test_a_catalogue_that_cannot_be_right_is_refused(
     assert len(result.stderr.splitlines()) == 1
     for name in GENERATED:
         assert (checkout / name).read_bytes() == (ROOT / name).read_bytes()
+
+
+def test_a_symptom_has_a_remedy_and_names_only_codes_that_exist(checkout: Path) -> None:
+    rows = re.findall(
+        r"^\| ([^|]*) \| (?:`(\w+)`)? ?\| (.*) \|$",
+        _symptom_table((ROOT / "docs/errors.md").read_text()),
+        re.M,
+    )
+    assert len(rows) > 40
+    by_code = {entry.code: entry for entry in ERROR_CODES}
+    for _, code, remedy in rows:
+        assert remedy
+        assert not code or remedy == by_code[code].hint
+    edit(checkout / CATALOGUE, "'lane_not_accepting'", "'lane_is_shut'")
+    assert "names 'lane_not_accepting', which is no code" in generate("--root", checkout).stderr
+
+
+def _symptom_table(document: str) -> str:
+    after = document.partition("| What you see | Code | What to do |\n| --- | --- | --- |\n")[2]
+    return after.partition("\n\n")[0] + "\n"

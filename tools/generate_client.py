@@ -349,10 +349,10 @@ class Parameter:
         if self.sql_type == "jsonb":
             return f"json_param({self.name})"
         if self.sql_type == "jsonb[]":
-            values = f"[json_param(item) for item in {self.name}]"
+            values = f'[json_param(item) for item in list_param("{self.name}", {self.name})]'
             return f"None if {self.name} is None else {values}" if self.default == "None" else values
         if self.sql_type.endswith("[]"):
-            values = f"list({self.name})"
+            values = f'list_param("{self.name}", {self.name})'
             return f"None if {self.name} is None else {values}" if self.default == "None" else values
         return self.name
 
@@ -613,7 +613,11 @@ class Catalogue:
             "from __future__ import annotations",
             "from collections.abc import Sequence\nfrom typing import Any\nfrom uuid import UUID",
             "from flowfabric_client import rows\n"
-            "from flowfabric_client._call import EMPTY_OBJECT, Call, JsonObject, json_param",
+            "from flowfabric_client._call import EMPTY_OBJECT, Call, JsonObject, json_param, list_param",
+            "# Who holds EXECUTE on what, for the login that does not. The admin may call everything.\n"
+            "ROLES: dict[str, tuple[str, ...]] = {"
+            + "".join(f'"{f.name}": {tuple(f.roles)!r},' for f in self.functions)
+            + "}",
         ]
         for f in self.functions:
             bindings = ", ".join(p.binding for p in f.parameters)

@@ -112,6 +112,88 @@ RETRY_CLASSES: Mapping[str, str] = {
     "bug": "Alert; the engine's own invariants are broken.",
 }
 
+
+@dataclass(frozen=True)
+class Symptom:
+    """What a person sees, and the codes that come with it; the catalogue has what to do about each."""
+
+    seen: str
+    codes: tuple[str, ...] = ()
+    remedy: str | None = None
+    """What to do where no code of the catalogue says so."""
+
+
+SYMPTOMS: Mapping[str, tuple[Symptom, ...]] = {
+    "Connecting": (
+        Symptom(
+            "No connection can be made",
+            remedy="Check `--dsn` or `FLOWFABRIC_DSN`; `flowfabric dev` starts a server and prints its DSN.",
+        ),
+        Symptom(
+            "`permission denied for function ff_...` (42501)",
+            remedy="The message names the roles that suffice: let an administrator grant one of them.",
+        ),
+        Symptom("An operator's argument is refused", ("unauthorized",)),
+        Symptom("A function or table does not exist", ("schema_version_mismatch",)),
+    ),
+    "Creating": (
+        Symptom("An argument is refused", ("invalid_input", "invalid_policy_json", "invalid_tag_key")),
+        Symptom(
+            "`invalid_input` with reason `missing_tag`: the id is a bare uuid",
+            remedy="Pass the whole id `{fp:N}:<uuid>`; `flowfabric executions show <uuid>` finds it.",
+        ),
+        Symptom("The payload is refused", ("payload_too_large",)),
+        Symptom("The lane takes no work", ("lane_not_accepting",)),
+        Symptom("A limit is not known", ("budget_not_found", "quota_policy_not_found")),
+        Symptom(
+            "An edge of a flow is refused",
+            ("cycle_detected", "stale_graph_revision", "dependency_already_exists", "flow_already_terminal"),
+        ),
+    ),
+    "Waiting": (
+        Symptom(
+            "An execution does not start",
+            remedy="Run `flowfabric why <id>`: it names the reason and the command that ends it.",
+        ),
+        Symptom("A worker gets no work", ("no_eligible_execution", "capability_mismatch")),
+        Symptom("Work is held back by a limit", ("rate_limit_exceeded", "concurrency_limit_exceeded")),
+        Symptom(
+            "Retries, time-outs or dependants do not happen",
+            remedy="No tick runs: start a worker or `flowfabric tick --loop`; `flowfabric doctor` says more.",
+        ),
+    ),
+    "Working": (
+        Symptom("A worker has lost its work", ("stale_lease", "lease_expired", "lease_revoked")),
+        Symptom("A completion or failure is refused", ("execution_not_active", "partial_fence_triple")),
+        Symptom("A budget is used up", ("budget_exceeded",)),
+        Symptom("A handler cannot suspend", ("hmac_secret_not_initialized",)),
+        Symptom("A call failed three times", ("retry_exhausted",)),
+    ),
+    "Signals": (
+        Symptom("The token is refused", ("missing_token", "invalid_token", "token_expired")),
+        Symptom(
+            "Nothing waits for the signal",
+            ("waitpoint_not_found", "target_not_signalable", "waitpoint_closed", "execution_not_suspended"),
+        ),
+        Symptom("The signal was sent before", ("duplicate_signal",)),
+    ),
+    "Operating": (
+        Symptom("The execution is not found", ("execution_not_found",)),
+        Symptom("A priority or block is refused", ("execution_not_eligible", "invalid_blocking_reason")),
+        Symptom(
+            "A replay is refused",
+            (
+                "execution_not_terminal",
+                "replay_needs_force",
+                "max_replays_exhausted",
+                "completion_dispatch_pending",
+            ),
+        ),
+        Symptom("A reader of events has fallen behind", ("event_cursor_expired",)),
+        Symptom("The engine says that it is broken", ("invariant_violation", "corruption", "internal_error")),
+    ),
+}
+
 # The lease is gone: a worker stops and sends nothing more for the handle.
 LEASE_LOST = frozenset({"stale_lease", "lease_expired", "lease_revoked", "stale_owner_cannot_append"})
 
@@ -293,7 +375,24 @@ def render_errors_doc(codes: tuple[ErrorCode, ...]) -> str:
         classes=classes,
         retry_classes=retry_classes,
         sections=sections,
+        symptoms=_symptoms(codes),
     )
+
+
+def _symptoms(codes: tuple[ErrorCode, ...]) -> str:
+    """One row per symptom and code: what is seen, its code, and the hint of the catalogue."""
+    by_code = {entry.code: entry for entry in codes}
+    rows: list[tuple[str, ...]] = []
+    for area, symptoms in SYMPTOMS.items():
+        for symptom in symptoms:
+            unknown = [code for code in symptom.codes if code not in by_code]
+            if unknown:
+                raise GenerateError(f"The symptom {symptom.seen!r} names {unknown[0]!r}, which is no code.")
+            cells = [(f"`{code}`", by_code[code].hint) for code in symptom.codes]
+            for number, (code, remedy) in enumerate(cells or [("", symptom.remedy or "")]):
+                seen = f"**{area}.** {symptom.seen}" if number == 0 else ""
+                rows.append((seen, code, remedy.replace("|", "\\|")))
+    return _table(("What you see", "Code", "What to do"), rows)
 
 
 def _category_section(category: Category, codes: tuple[ErrorCode, ...]) -> str:

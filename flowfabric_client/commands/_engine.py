@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any, LiteralString, NoReturn, TypeVar
+from uuid import UUID
 
 import psycopg
 from psycopg import sql
 from psycopg.rows import class_row
 
 from flowfabric_client import _conninfo, errors
+from flowfabric_client._denial import SMALLEST_FIRST
 from flowfabric_client.client import Client
 from flowfabric_client.commands import (
     EXIT_ERROR,
@@ -27,9 +29,6 @@ from flowfabric_client.commands import (
 from flowfabric_client.commands._output import Column, as_dict, console, make_fitting_table, print_table, text
 
 R = TypeVar("R")
-
-# The smallest role first: the one to ask for.
-_ROLES = ("reader", "producer", "signaller", "worker", "operator", "admin")
 
 
 class UnreachableError(errors.FlowFabricError):
@@ -91,6 +90,26 @@ class Engine:
         except psycopg.Error as cause:
             raise errors.from_psycopg(cause, idempotent=True, function=name) from cause
 
+    def wire_id(self, execution_id: str) -> str:
+        """The id `{fp:N}:uuid` of an execution that may be named by its bare uuid."""
+        try:
+            bare = UUID(execution_id)
+            found = self.client.find_execution(bare)
+        except (ValueError, errors.PermissionDeniedError):
+            # The engine says what is missing.
+            return execution_id
+        if not found:
+            raise NotThereError(
+                f"There is no execution {bare}: `flowfabric executions list` shows those there are. "
+                "An ended execution is deleted when its retention is over."
+            )
+        if len(found) > 1:
+            raise errors.InvalidInputError(
+                f"{bare} is the uuid of several executions; name one: "
+                + ", ".join(row.execution_id for row in found)
+            )
+        return found[0].execution_id
+
     def print_page(
         self,
         rows: Sequence[R],
@@ -136,7 +155,8 @@ class Engine:
 def engine_command(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command `--dsn`, `--json` and, as its first argument, the `Engine` they name.
 
-    Whatever the engine refuses ends the command with one sentence and an exit code.
+    An argument `execution_id` may be a bare uuid; the command gets the whole id. Whatever the engine refuses
+    ends the command with one sentence and an exit code.
     """
 
     @dsn_option
@@ -145,6 +165,8 @@ def engine_command(function: Callable[..., None]) -> Callable[..., None]:
     def command(*, dsn: str, as_json: bool, **arguments: Any) -> None:
         engine = Engine(dsn, as_json=as_json)
         try:
+            if execution_id := arguments.get("execution_id"):
+                arguments["execution_id"] = engine.wire_id(execution_id)
             function(engine, **arguments)
         except errors.FlowFabricError as error:
             _fail(engine, error)
@@ -219,7 +241,9 @@ def _explain_denial(engine: Engine, error: errors.FlowFabricError) -> tuple[str,
         granted = _roles_that_may(engine.connection, error.function)
     except (psycopg.Error, UnreachableError):
         return unknown, None
-    needed = [f"flowfabric_{role}" for role in _ROLES if f"flowfabric_{role}" in granted]
+    # Of the roles that may call it, those that may call it like this: a worker may cancel only what it holds.
+    sufficient = error.details.get("roles", granted)
+    needed = [role for role in map("flowfabric_{}".format, SMALLEST_FIRST) if role in granted & {*sufficient}]
     if not needed:
         return unknown, None
     user = engine.connection.info.user

@@ -16,6 +16,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
+# `{fp:N}:uuid`, or the bare uuid: `engine_command` finds the rest.
 execution_argument: Callable[[_Command], _Command] = click.argument("execution_id", metavar="EXECUTION_ID")
 flow_argument: Callable[[_Command], _Command] = click.argument("flow_id", metavar="FLOW_ID", type=click.UUID)
 namespace_option: Callable[[_Command], _Command] = click.option(

@@ -112,6 +112,7 @@ insert into contract values
     ('lane_not_accepting', 'ZS034', 'terminal'),
     ('event_cursor_expired', 'ZS035', 'terminal'),
     ('reservation_not_open', 'ZS036', 'terminal'),
+    ('replay_needs_force', 'ZS037', 'terminal'),
     ('corruption', 'ZX001', 'terminal'),
     ('invariant_violation', 'ZX002', 'terminal'),
     ('invalid_secret', 'ZX003', 'terminal'),
@@ -172,7 +173,7 @@ $$;
 
 -- The catalogue
 
-select is((select count(*) from contract), 116::bigint, 'the contract has 116 codes');
+select is((select count(*) from contract), 117::bigint, 'the contract has 117 codes');
 select bag_eq(
     'select code, sqlstate, retry_class from flowfabric.ff_list_error_codes()',
     'select code, sqlstate, retry_class from contract',
@@ -212,7 +213,7 @@ from unnest(array[
 set local role flowfabric_signaller;
 select count(*) as listed from flowfabric.ff_list_error_codes() \gset
 reset role;
-select is(:listed, 116, 'a role without table privileges lists all of it');
+select is(:listed, 117, 'a role without table privileges lists all of it');
 
 -- What an error looks like
 

@@ -100,7 +100,7 @@ select is(ff_tap.ended_under(23), '(,,)', 'an attempt that is retried ends nothi
 create temporary table ended on commit drop as
 select e.number, e.what, ff_tap.listed(e.number) as attempt from ending as e;
 select ff_tap.freeze_time(3000);
-select flowfabric.ff_replay_execution(ff_tap.id(e.number)) from ended as e;
+select flowfabric.ff_replay_execution(ff_tap.id(e.number), p_force => true) from ended as e;
 select is(
     (select array_agg(distinct concat_ws(' ', ff_tap.ended_under(e.number), ff_tap.attempt_rows(e.number)))
      from ended as e),

@@ -195,7 +195,7 @@ select is(
     ff_tap.stored(l.number), 'in its own row and beside {}, input, output/text',
     l.what || ': a result gets a row of its own, and the payload stays where it was')
 from life as l;
-select flowfabric.ff_replay_execution(ff_tap.m(l.number)) from life as l;
+select flowfabric.ff_replay_execution(ff_tap.m(l.number), p_force => true) from life as l;
 select is(
     ff_tap.stored(l.number), 'in its own row and beside {}, input', l.what || ': a replay takes only the result away')
 from life as l;
@@ -206,7 +206,7 @@ select is(
     ff_tap.stored(l.number), 'beside it, input, second output/text',
     l.what || ': tags draw the payload to them, and leave the result alone')
 from life as l;
-select flowfabric.ff_replay_execution(ff_tap.m(l.number)) from life as l;
+select flowfabric.ff_replay_execution(ff_tap.m(l.number), p_force => true) from life as l;
 select is(
     ff_tap.claimed(l.number), 'input {"app.run": "7"}', l.what || ': the next claim has the payload and its tags')
 from life as l;

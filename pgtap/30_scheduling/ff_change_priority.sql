@@ -33,8 +33,8 @@ select is(
     jsonb_build_object(
         'occurred_at_ms', 3000, 'partition_key', 86, 'execution_id', right(:'young', 36), 'flow_id', null,
         'namespace', 'tenant', 'instance_tag', 'blue', 'event_type', 'priority_changed',
-        'details', '{"old_priority": 0, "new_priority": 10}'::jsonb),
-    'an operator event tells of it');
+        'details', jsonb_build_object('old_priority', 0, 'new_priority', 10, 'login', session_user)),
+    'an operator event tells of it, and who did it');
 
 select results_eq(
     format('execute change(%L, 10)', :'young'), 'values (10, 10)', 'the same priority again succeeds');
@@ -90,7 +90,8 @@ select ff_tap.execution(:'delayed', p_delay_until_ms => 99000);
 select throws_ok(
     format('execute change(%L, 1)', :'delayed'), 'ZC012', 'execution_not_eligible', 'a delayed execution is refused');
 select is(
-    (select count(*) from flowfabric.ff_operator_event), 6::bigint, 'a refusal writes no event');
+    (select count(*) from flowfabric.ff_operator_event as v where v.event_type = 'priority_changed'), 6::bigint,
+    'a refusal writes no event');
 
 select * from finish();
 rollback;

@@ -40,8 +40,9 @@ select is(
      from flowfabric.ff_operator_event as v),
     jsonb_build_array(
         'lane_state_changed',
-        '{"lane_id": "lane", "previous_state": "active", "lane_state": "paused", "reason": "maintenance"}'::jsonb, 1000,
-        null, null, null, flowfabric._ff_partition_of(flowfabric._ff_crc16('lane'))),
+        '{"lane_id": "lane", "previous_state": "active", "lane_state": "paused", "reason": "maintenance"}'::jsonb
+        || jsonb_build_object('login', session_user),
+        1000, null, null, null, flowfabric._ff_partition_of(flowfabric._ff_crc16('lane'))),
     'one operator event tells of it');
 select ff_tap.freeze_time(2000);
 select results_eq(

@@ -108,7 +108,7 @@ select ff_tap.run(format(
 select ff_tap.execution(ff_tap.id(3), p_lane_id => 'replay');
 select ff_tap.claim_by_moves(3);
 select ff_tap.run(format('select flowfabric.ff_complete_execution(%s)', ff_tap.fence(3)));
-select flowfabric.ff_replay_execution(ff_tap.id(3), 'again', p_requested_by => 'ops');
+select flowfabric.ff_replay_execution(ff_tap.id(3), 'again', p_requested_by => 'ops', p_force => true);
 select ff_tap.execution(
     ff_tap.id(4), '{"timeout_policy": {"attempt_timeout_ms": 500}}', p_lane_id => 'resume');
 select ff_tap.claim_by_moves(4);

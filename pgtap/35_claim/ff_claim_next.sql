@@ -391,7 +391,7 @@ select is(
      where a.attempt_state = 'started' and a.worker_instance_id = 'pool-1' and a.started_at_ms = 4100),
     '{retry,initial}', 'each gets its own type of attempt');
 select ff_tap.run(format('select flowfabric.ff_complete_execution(%s)', ff_tap.fence(ff_tap.id(80))));
-select flowfabric.ff_replay_execution(ff_tap.id(80), 'again please', p_requested_by => 'ops');
+select flowfabric.ff_replay_execution(ff_tap.id(80), 'again please', p_requested_by => 'ops', p_force => true);
 select is(
     (select row(c.attempt_index, c.attempt_type::text, c.lease_epoch)
      from flowfabric.ff_claim_next('{again}', 'pool', 'pool-1') as c), row(2, 'replay'::text, 3::bigint),

@@ -237,7 +237,7 @@ select flowfabric.ff_unblock_execution(ff_tap.id(6));
 select is(ff_tap.saturated_claim(), '{6}', 'or one that was unblocked');
 rollback to late;
 select ff_tap.run(format('select flowfabric.ff_complete_execution(%s)', ff_tap.fence(7)));
-select flowfabric.ff_replay_execution(ff_tap.id(7), 'again');
+select flowfabric.ff_replay_execution(ff_tap.id(7), 'again', p_force => true);
 select is(ff_tap.saturated_claim(), '{7}', 'or one that was replayed');
 rollback to late;
 select ff_tap.freeze_time(109000);

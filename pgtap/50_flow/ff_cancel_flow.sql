@@ -45,7 +45,9 @@ select is(
     jsonb_build_object(
         'occurred_at_ms', 2000, 'partition_key', 6, 'execution_id', null, 'flow_id', ff_tap.flow_id(),
         'namespace', 'default', 'instance_tag', null, 'event_type', 'flow_cancel_requested',
-        'details', '{"cancellation_policy": "cancel_all", "reason": "wrong order", "member_count": 9}'::jsonb),
+        'details',
+        '{"cancellation_policy": "cancel_all", "reason": "wrong order", "member_count": 9}'::jsonb
+        || jsonb_build_object('login', session_user)),
     'an operator event tells of it');
 select is(
     ff_tap.completions(ff_tap.m(n)), array['cancelled'], 'member ' || n::text || ' has one completion event')

@@ -64,8 +64,8 @@ select is(
     'in the order of the children');
 select is(ff_tap.outbox(), '{1000}', 'the upstream stays until it owes nothing');
 select throws_ok(
-    format('select flowfabric.ff_replay_execution(%L)', ff_tap.m(1000)), 'ZC019', 'completion_dispatch_pending',
-    'and stays ended');
+    format('select flowfabric.ff_replay_execution(%L, p_force => true)', ff_tap.m(1000)), 'ZC019',
+    'completion_dispatch_pending', 'and stays ended');
 savepoint between_slices;
 select flowfabric.ff_dispatch_dependencies(300);
 rollback to savepoint between_slices;

@@ -1,7 +1,7 @@
 -- Replay: an ended execution gets another attempt, and waits for its dependencies again if they are open.
 begin;
 \ir ../helpers.sql
-select plan(78);
+select plan(92);
 
 prepare replay (text) as select r.* from flowfabric.ff_replay_execution($1) as r;
 
@@ -47,10 +47,26 @@ select flowfabric.ff_complete_execution(
     ff_tap.id(1), ff_tap.lease_id(), 1, ff_tap.attempt_id(), 'output', 'text');
 select to_jsonb(ff_tap.attempt(ff_tap.id(1))) as old_attempt \gset
 select ff_tap.freeze_time(3000);
+select throws_ok(
+    format('execute replay(%L)', ff_tap.id(1)), 'ZS037', 'replay_needs_force',
+    'a completed execution is not replayed by accident');
+select is(
+    ff_tap.error_of(format('execute replay(%L)', ff_tap.id(1))),
+    jsonb_build_object(
+        'code', 'replay_needs_force', 'fn', 'ff_replay_execution', 'execution_id', ff_tap.id(1),
+        'terminal_outcome', 'success'),
+    'the detail says how it has ended');
+select throws_ok(
+    format('select flowfabric.ff_replay_execution(%L, p_force => null)', ff_tap.id(1)), 'ZS037', 'replay_needs_force',
+    'NULL is no force');
+select is(
+    (select convert_from(r.result, 'UTF8') from flowfabric.ff_get_execution_result(ff_tap.id(1)) as r), 'output',
+    'a refusal leaves the result alone');
 select results_eq(
-    format('select r.* from flowfabric.ff_replay_execution(%L, %L, %L) as r', ff_tap.id(1), 'wrong input', 'alice'),
-    $$values ('replayed', 'waiting'::flowfabric.ff_public_state, 'normal', 1, 0, 0)$$,
-    'a completed execution can be replayed');
+    format(
+        'select r.* from flowfabric.ff_replay_execution(%L, %L, %L, true) as r', ff_tap.id(1), 'wrong input', 'alice'),
+    $$values ('replayed', 'waiting'::flowfabric.ff_public_state, 'normal', 1, 0, 0, true)$$,
+    'by force it can be replayed, and the answer says that a result is given up');
 select is(
     ff_tap.vector(ff_tap.id(1)),
     'runnable / unowned / eligible_now / waiting_for_worker / none / pending_replay_attempt -> waiting',
@@ -82,8 +98,10 @@ select is(
     jsonb_build_object(
         'occurred_at_ms', 3000, 'partition_key', 86, 'execution_id', right(ff_tap.id(1), 36), 'flow_id', null,
         'namespace', 'tenant', 'instance_tag', 'blue', 'event_type', 'replayed',
-        'details', '{"branch": "normal", "replay_count": 1, "unsatisfied": 0}'::jsonb),
-    'an operator event tells of it');
+        'details', jsonb_build_object(
+            'branch', 'normal', 'replay_count', 1, 'unsatisfied', 0, 'previous_outcome', 'success',
+            'result_given_up', true, 'reason', 'wrong input', 'requested_by', 'alice', 'login', session_user)),
+    'an operator event tells of it: who, in whose name, and why');
 select is(
     ff_tap.lease_events(ff_tap.id(1)), array['acquired:issue_grant_and_claim', 'released:completed'],
     'no lease changes hands');
@@ -122,7 +140,7 @@ select ff_tap.ended_execution(4, 'expired');
 select ff_tap.freeze_time(9500);
 select results_eq(
     format('execute replay(%L)', ff_tap.id(n)),
-    $$values ('replayed', 'waiting'::flowfabric.ff_public_state, 'normal', 1, 0, 0)$$,
+    $$values ('replayed', 'waiting'::flowfabric.ff_public_state, 'normal', 1, 0, 0, false)$$,
     'a ' || o.outcome || ' execution can be replayed')
 from (values (2, 'failed'), (3, 'cancelled'), (4, 'expired')) as o (n, outcome);
 select is(
@@ -148,6 +166,34 @@ select flowfabric.ff_issue_grant_and_claim(ff_tap.id(5), 30000);
 select is(
     (select row(a.attempt_type, a.attempt_index, a.lease_epoch) from ff_tap.attempt(ff_tap.id(5)) as a),
     row('replay'::flowfabric.ff_attempt_type, 0, 1::bigint), 'its first attempt is a replay');
+
+-- A completed execution without a result, and retries that were used up
+select ff_tap.ended_execution(9, 'success');
+select throws_ok(
+    format('execute replay(%L)', ff_tap.id(9)), 'ZS037', 'replay_needs_force', 'a completion counts without a result');
+select is(
+    (select r.result_given_up from flowfabric.ff_replay_execution(ff_tap.id(9), p_force => true) as r), false,
+    'though there is none to give up');
+select ff_tap.leased_execution(
+    ff_tap.id(10), p_policy => '{"retry_policy": {"max_retries": 1, "backoff": {"type": "fixed", "delay_ms": 0}}}');
+select flowfabric.ff_fail_execution(ff_tap.id(10), ff_tap.lease_id(), 1, ff_tap.attempt_id(), 'first');
+create function ff_tap.fail_again(p_execution_id text)
+returns text
+language sql volatile
+as $$
+    select f.outcome
+    from flowfabric.ff_promote_delayed(p_execution_id) as p
+    cross join flowfabric.ff_issue_grant_and_claim(p_execution_id, 30000) as c
+    cross join flowfabric.ff_fail_execution(p_execution_id, c.lease_id, c.lease_epoch, c.attempt_id, 'again') as f
+$$;
+select is(ff_tap.fail_again(ff_tap.id(10)), 'terminal_failed', 'an execution uses up its one retry');
+update flowfabric.ff_exec_core as e set lease_reclaim_count = 4 where e.execution_id = right(ff_tap.id(10), 36)::uuid;
+select flowfabric.ff_replay_execution(ff_tap.id(10));
+select is(
+    (select row(e.retry_count, e.lease_reclaim_count, e.total_attempt_count) from ff_tap.core(ff_tap.id(10)) as e),
+    row(0, 0, 2), 'a replay counts retries and lost leases from zero, and attempts as before');
+select is(ff_tap.fail_again(ff_tap.id(10)), 'retry_scheduled', 'so it is retried again');
+select is(ff_tap.fail_again(ff_tap.id(10)), 'terminal_failed', 'as often as its policy says');
 
 -- How often
 create function ff_tap.replay_and_cancel(p_execution_id text, p_times integer)
@@ -311,7 +357,7 @@ select ff_tap.edge_group(103, 'impossible');
 select ff_tap.freeze_time(21000);
 select results_eq(
     format('execute replay(%L)', ff_tap.id(103)),
-    $$values ('replayed', 'waiting_children'::flowfabric.ff_public_state, 'skipped_flow_member', 1, 1, 1)$$,
+    $$values ('replayed', 'waiting_children'::flowfabric.ff_public_state, 'skipped_flow_member', 1, 1, 1, false)$$,
     'a skipped member waits again for what has not succeeded, and the answer warns of an upstream that has ended');
 select is(
     ff_tap.vector(ff_tap.id(103)),
@@ -332,12 +378,14 @@ select is(
 select is(
     (select v.details from flowfabric.ff_operator_event as v
      where v.execution_id = right(ff_tap.id(103), 36)::uuid),
-    '{"branch": "skipped_flow_member", "replay_count": 1, "unsatisfied": 1}'::jsonb,
+    jsonb_build_object(
+        'branch', 'skipped_flow_member', 'replay_count', 1, 'unsatisfied', 1, 'previous_outcome', 'skipped',
+        'result_given_up', false, 'login', session_user),
     'the event tells which way it went');
 select is(
     (select to_jsonb(r) from flowfabric.ff_replay_execution(ff_tap.id(101)) as r),
     '{"outcome": "replayed", "public_state": "waiting", "branch": "normal", "replay_count": 1,
-      "unsatisfied_count": 0, "stale_upstream_count": 0}'::jsonb,
+      "unsatisfied_count": 0, "stale_upstream_count": 0, "result_given_up": false}'::jsonb,
     'the upstream is replayed after its child: the order does not matter');
 select is(ff_tap.edge_state(101, 103), 'unsatisfied', 'the edge waits for its new end');
 
@@ -349,7 +397,7 @@ select ff_tap.edge_group(112, 'impossible');
 select ff_tap.freeze_time(22000);
 select results_eq(
     format('execute replay(%L)', ff_tap.id(112)),
-    $$values ('replayed', 'waiting'::flowfabric.ff_public_state, 'skipped_flow_member', 1, 0, 0)$$,
+    $$values ('replayed', 'waiting'::flowfabric.ff_public_state, 'skipped_flow_member', 1, 0, 0, false)$$,
     'a child whose upstream has succeeded meanwhile is eligible at once');
 select is(
     ff_tap.vector(ff_tap.id(112)),
@@ -371,7 +419,7 @@ select ff_tap.edge(122, 123, 'success');
 select ff_tap.edge_group(123, 'pending');
 select results_eq(
     format('execute replay(%L)', ff_tap.id(123)),
-    $$values ('replayed', 'waiting_children'::flowfabric.ff_public_state, 'skipped_flow_member', 1, 1, 0)$$,
+    $$values ('replayed', 'waiting_children'::flowfabric.ff_public_state, 'skipped_flow_member', 1, 1, 0, false)$$,
     'a member that was cancelled while it waited waits again, without a warning: its upstream still runs');
 select is(ff_tap.group_facts(123), '["pending", 2, 1, 0, 0, null, null]'::jsonb, 'its group has not changed');
 -- A quorum that has lost one of three and needs two
@@ -388,7 +436,7 @@ select ff_tap.edge(127, 128);
 select ff_tap.edge_group(128, 'pending', 'quorum', 2, 'let_run');
 select results_eq(
     format('execute replay(%L)', ff_tap.id(128)),
-    $$values ('replayed', 'waiting_children'::flowfabric.ff_public_state, 'skipped_flow_member', 1, 1, 0)$$,
+    $$values ('replayed', 'waiting_children'::flowfabric.ff_public_state, 'skipped_flow_member', 1, 1, 0, false)$$,
     'a quorum that can still be reached is waited for');
 select is(ff_tap.edge_state(125, 128), 'impossible/skipped/2000', 'what it has lost stays lost');
 select is(ff_tap.group_facts(128), '["pending", 3, 1, 0, 1, null, null]'::jsonb, 'and counted');
@@ -400,19 +448,19 @@ select ff_tap.edge(131, 132, 'success');
 select ff_tap.edge_group(132, 'satisfied');
 select results_eq(
     format('execute replay(%L)', ff_tap.id(132)),
-    $$values ('replayed', 'waiting'::flowfabric.ff_public_state, 'normal', 1, 0, 0)$$,
+    $$values ('replayed', 'waiting'::flowfabric.ff_public_state, 'normal', 1, 0, 0, false)$$,
     'a member whose dependencies were met is eligible at once');
 select is(ff_tap.group_facts(132), '["satisfied", 1, 1, 0, 0, 2000, null]'::jsonb, 'its group does not change');
 select ff_tap.ended_member(133, 'failed');
 select ff_tap.edge_group(133, 'pending', 'quorum', 2, 'let_run');
 select results_eq(
     format('execute replay(%L)', ff_tap.id(133)),
-    $$values ('replayed', 'waiting'::flowfabric.ff_public_state, 'normal', 1, 0, 0)$$,
+    $$values ('replayed', 'waiting'::flowfabric.ff_public_state, 'normal', 1, 0, 0, false)$$,
     'a group without edges keeps nobody waiting');
 select ff_tap.ended_member(134, 'failed');
 select results_eq(
     format('execute replay(%L)', ff_tap.id(134)),
-    $$values ('replayed', 'waiting'::flowfabric.ff_public_state, 'normal', 1, 0, 0)$$,
+    $$values ('replayed', 'waiting'::flowfabric.ff_public_state, 'normal', 1, 0, 0, false)$$,
     'nor does the absence of a group');
 
 -- A quorum of two that became impossible is armed again, with its sibling cancels called off.
@@ -432,7 +480,7 @@ insert into flowfabric.ff_pending_cancel_groups (partition_key, flow_id, downstr
 values (86, :'flow', right(ff_tap.id(144), 36)::uuid, 2000);
 select results_eq(
     format('execute replay(%L)', ff_tap.id(144)),
-    $$values ('replayed', 'waiting_children'::flowfabric.ff_public_state, 'skipped_flow_member', 1, 2, 2)$$,
+    $$values ('replayed', 'waiting_children'::flowfabric.ff_public_state, 'skipped_flow_member', 1, 2, 2, false)$$,
     'a quorum that was missed is armed again');
 select is(
     ff_tap.group_facts(144), '["pending", 3, 1, 0, 0, null, null]'::jsonb, 'with one success and nothing lost');
@@ -505,7 +553,7 @@ select ff_tap.edge(404, 171, 'failed');
 select ff_tap.edge_group(171, 'impossible');
 select results_eq(
     format('execute replay(%L)', ff_tap.id(171)),
-    $$values ('replayed', 'waiting_children'::flowfabric.ff_public_state, 'skipped_flow_member', 1, 1, 1)$$,
+    $$values ('replayed', 'waiting_children'::flowfabric.ff_public_state, 'skipped_flow_member', 1, 1, 1, false)$$,
     'an upstream that is gone is counted as one that will not end again');
 
 -- An edge that is only staged is no dependency
@@ -534,6 +582,24 @@ update flowfabric.ff_exec_core as e set replay_count = 10 where e.execution_id =
 select throws_ok(
     format('execute replay(%L)', ff_tap.id(181)), 'ZS014', 'max_replays_exhausted',
     'the limit is looked at before the queue');
+
+-- A completed member needs force as well, and is asked for it before its dispatch is waited for.
+select ff_tap.ended_member(182, 'success', 'result of 182');
+insert into flowfabric.ff_dependency_outbox (partition_key, flow_id, upstream_eid, outcome, enqueued_at_ms)
+values (86, :'flow', right(ff_tap.id(182), 36)::uuid, 'success', 2000);
+select throws_ok(
+    format('execute replay(%L)', ff_tap.id(182)), 'ZS037', 'replay_needs_force', 'a completed member needs force');
+select throws_ok(
+    format('select flowfabric.ff_replay_execution(%L, p_force => true)', ff_tap.id(182)), 'ZC019',
+    'completion_dispatch_pending', 'which does not help before its end is passed on');
+delete from flowfabric.ff_dependency_outbox as o where o.upstream_eid = right(ff_tap.id(182), 36)::uuid;
+select is(
+    (select r.result_given_up from flowfabric.ff_replay_execution(ff_tap.id(182), p_force => true) as r), true,
+    'afterwards it does');
+update flowfabric.ff_exec_core as e set replay_count = 10 where e.execution_id = right(ff_tap.id(102), 36)::uuid;
+select throws_ok(
+    format('execute replay(%L)', ff_tap.id(102)), 'ZS014', 'max_replays_exhausted',
+    'force is not asked for where it cannot help');
 
 -- The flow itself does not matter.
 update flowfabric.ff_flow_core as f set public_flow_state = 'cancelled';

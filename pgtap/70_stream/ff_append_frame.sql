@@ -152,7 +152,7 @@ select is(
     jsonb_build_object('code', 'invalid_input', 'field', f.field, 'reason', f.reason),
     format('%s is required', f.field))
 from (values
-    ('execution_id', 'null'), ('attempt_index', 'null'), ('frame_type', 'null'), ('stream_mode', 'unknown'),
+    ('execution_id', 'null'), ('attempt_index', 'null'), ('frame_type', 'null'), ('stream_mode', 'null'),
     ('retention_maxlen', 'null'), ('ttl_ms', 'null'), ('max_payload_bytes', 'null')
 ) as f (field, reason);
 select is(

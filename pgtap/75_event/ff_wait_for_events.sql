@@ -96,7 +96,7 @@ select is(
     c.description)
 from (values
     ($$ execute wait('{lease,leases}', null, null, 1) $$, 'streams', 'unknown', 'leases', 'an unknown stream is refused'),
-    ($$ execute wait('{null}', null, null, 1) $$, 'streams', 'unknown', null, 'NULL is no stream'),
+    ($$ execute wait('{null}', null, null, 1) $$, 'streams', 'null', null, 'NULL is no stream'),
     ($$ execute wait('{ff_stream}', null, null, 1) $$, 'streams', 'unknown', 'ff_stream', 'nor is a channel'),
     ($$ execute wait('{lease}', null, 0, 1) $$, 'execution_id', 'null', null, 'a tailer names its execution'),
     (format($$ execute wait('{lease}', %L, null, 1) $$, ff_tap.id(1)), 'attempt_index', 'null', null, 'and its attempt'),

@@ -15,7 +15,7 @@ select flowfabric.ff_complete_execution(
     :'execution', ff_tap.lease_id(), 1, ff_tap.attempt_id(), '\x7b00ff', 'cbor');
 select results_eq(
     format('execute result(%L)', :'execution'), 'values (''\x7b00ff''::bytea, ''cbor'')', 'the bytes are exact');
-select flowfabric.ff_replay_execution(:'execution');
+select flowfabric.ff_replay_execution(:'execution', p_force => true);
 select results_eq(
     format('execute result(%L)', :'execution'), 'values (null::bytea, null::text)', 'a replay clears it');
 select ff_tap.leased_execution(:'void');

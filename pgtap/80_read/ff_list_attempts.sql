@@ -17,7 +17,7 @@ select flowfabric.ff_promote_delayed(:'execution');
 select flowfabric.ff_issue_grant_and_claim(
     :'execution', 30000, p_lease_id => ff_tap.lease_id(), p_attempt_id => ff_tap.attempt_id());
 select flowfabric.ff_complete_execution(:'execution', ff_tap.lease_id(), 2, ff_tap.attempt_id());
-select flowfabric.ff_replay_execution(:'execution', 'again', 'me');
+select flowfabric.ff_replay_execution(:'execution', 'again', 'me', p_force => true);
 select flowfabric.ff_issue_grant_and_claim(:'execution', 30000);
 
 select results_eq(

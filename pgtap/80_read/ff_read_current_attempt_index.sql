@@ -14,7 +14,7 @@ select flowfabric.ff_issue_grant_and_claim(
     :'execution', 30000, p_lease_id => ff_tap.lease_id(), p_attempt_id => ff_tap.attempt_id());
 select is(flowfabric.ff_read_current_attempt_index(:'execution'), 0, 'in the first attempt it is 0');
 select flowfabric.ff_complete_execution(:'execution', ff_tap.lease_id(), 1, ff_tap.attempt_id());
-select flowfabric.ff_replay_execution(:'execution');
+select flowfabric.ff_replay_execution(:'execution', p_force => true);
 select flowfabric.ff_issue_grant_and_claim(:'execution', 30000);
 select is(flowfabric.ff_read_current_attempt_index(:'execution'), 1, 'in the second attempt it is 1');
 select * from finish();

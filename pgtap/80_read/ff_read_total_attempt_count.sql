@@ -14,7 +14,7 @@ select flowfabric.ff_issue_grant_and_claim(
     :'execution', 30000, p_lease_id => ff_tap.lease_id(), p_attempt_id => ff_tap.attempt_id());
 select is(flowfabric.ff_read_total_attempt_count(:'execution'), 1, 'in the first attempt it is 1');
 select flowfabric.ff_complete_execution(:'execution', ff_tap.lease_id(), 1, ff_tap.attempt_id());
-select flowfabric.ff_replay_execution(:'execution');
+select flowfabric.ff_replay_execution(:'execution', p_force => true);
 select flowfabric.ff_issue_grant_and_claim(:'execution', 30000);
 select is(flowfabric.ff_read_total_attempt_count(:'execution'), 2, 'in the second attempt it is 2');
 select * from finish();

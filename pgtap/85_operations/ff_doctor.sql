@@ -104,7 +104,7 @@ select is(ff_tap.found('functions'), '{}', 'functions: all is well again');
 
 -- grants
 select is(
-    (select count(*) from flowfabric._ff_public_functions()), 169::bigint, 'grants: the list has every public function');
+    (select count(*) from flowfabric._ff_public_functions()), 170::bigint, 'grants: the list has every public function');
 revoke execute on function flowfabric.ff_tick(integer, text[], boolean, integer) from flowfabric_worker;
 select is(
     ff_tap.found('grants'), '{"critical: Grants are missing: ff_tick to flowfabric_worker."}', 'grants: one that is missing');
@@ -204,7 +204,7 @@ select is(
 select flowfabric.ff_register_worker('w', 'w-1');
 select is(
     (select d.what_to_do from flowfabric.ff_doctor() as d where d.check_name = 'expired_leases'),
-    'Let the workers of these lanes call ff_reclaim_next.', 'expired_leases: somebody serves it and does not take over');
+    'Let the workers of these lanes take over lost work with ff_reclaim_next; the Python worker does.', 'expired_leases: somebody serves it and does not take over');
 delete from flowfabric.ff_worker_registry;
 select ff_tap.clear();
 
@@ -248,6 +248,7 @@ delete from flowfabric.ff_scanner_failure;
 -- events: rows of this transaction are held back from everybody, this one included
 select ff_tap.execution(ff_tap.id(1));
 select flowfabric.ff_cancel_execution(ff_tap.id(1), 'test', 'operator_override');
+delete from flowfabric.ff_operator_event;
 select ff_tap.freeze_time(:now + 59999);
 select is(ff_tap.found('events'), '{}', 'events: held back for less than a minute');
 select ff_tap.freeze_time(:now + 60000);

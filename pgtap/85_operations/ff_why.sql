@@ -53,7 +53,7 @@ select flowfabric.ff_fail_execution(
     ff_tap.id(3), ff_tap.lease_id(), 1, ff_tap.attempt_id(), p_failure_reason => 'disk full');
 select is(ff_tap.detail(ff_tap.id(3)) ->> 'failure_reason', 'disk full', 'ended: why it failed');
 select ok(
-    (flowfabric.ff_why(ff_tap.id(3))).what_to_do like '%ff_replay_execution%', 'ended: a failure can be run once more');
+    (flowfabric.ff_why(ff_tap.id(3))).what_to_do like '%`flowfabric replay %', 'ended: a failure can be run once more');
 
 -- running, lease_expired, lease_revoked
 select ff_tap.freeze_time(2000000);

@@ -183,17 +183,24 @@ select results_eq(
         '{"lane": "default", "attempt": 0}'::jsonb),
     ('lease', ff_tap.at(1000000), 'acquired', 'worker-1', 'issue_grant_and_claim', '{"attempt": 0, "lease_epoch": 1}'),
     ('lease', ff_tap.at(1030000), 'expired', 'worker-1', null, '{"attempt": 0, "lease_epoch": 1}'),
-    ('lease', ff_tap.at(1030000), 'released', 'worker-1', 'cancelled', '{"attempt": 0, "lease_epoch": 1}')$$,
+    ('lease', ff_tap.at(1030000), 'released', 'worker-1', 'cancelled', '{"attempt": 0, "lease_epoch": 1}'),
+    ('operator', ff_tap.at(1030000), 'cancelled', null, 'test', jsonb_build_object(
+        'login', session_user, 'reason', 'test', 'source', 'operator_override', 'cancelled_from', 'active'))$$,
     'ff_v_event: what happened to an execution');
 select flowfabric.ff_change_priority(ff_tap.id(1), 7);
 select results_eq(
     $$select v.what, v.execution_id, v.flow_id, v.reason, v.detail ->> 'lane_id'
-      from flowfabric.ff_v_event as v where v.stream = 'operator' order by v.occurred_at, v.what$$,
+      from flowfabric.ff_v_event as v where v.stream = 'operator' order by v.occurred_at, v.what, v.execution_id$$,
     format(
         $$values
-        ('flow_cancel_requested', null::text, ff_tap.flow_id(), 'enough', null::text),
+        ('cancelled', %L, null::uuid, 'test', null::text),
+        ('cancelled', %L, null, 'test', null),
+        ('flow_cancel_requested', null, ff_tap.flow_id(), 'enough', null),
         ('lane_state_changed', null, null, 'moving house', 'busy'),
-        ('priority_changed', %L, null, null, null)$$, ff_tap.id(1)),
+        ('budget_created', null, null, null, null),
+        ('quota_created', null, null, null, null),
+        ('quota_created', null, null, null, null),
+        ('priority_changed', %L, null, null, null)$$, ff_tap.id(2), ff_tap.id(5), ff_tap.id(1)),
     'ff_v_event: what operators did to executions, flows and lanes');
 select results_eq(
     $$select v.what, v.worker, v.detail from flowfabric.ff_v_event as v

@@ -45,16 +45,22 @@ begin
     exception when data_exception then
         null; -- The text is beyond the casts.
     end;
-    perform flowfabric._ff_raise_invalid(
-        p_fn, 'execution_id',
-        case
+    perform flowfabric._ff_raise(
+        'invalid_input', p_fn,
+        jsonb_build_object('field', 'execution_id', 'value', left(p_execution_id, 200), 'reason', case
             when p_execution_id is null then 'null'
             when p_execution_id !~ '^[{]fp:[^}]*[}]:' then 'missing_tag'
             when p_execution_id !~ '^[{]fp:(0|[1-9][0-9]{0,4})[}]:'
                 or substring(p_execution_id from '^[{]fp:([0-9]{1,5})[}]:')::integer > 32767 then 'bad_partition'
             else 'bad_uuid'
-        end,
-        p_execution_id);
+        end),
+        case
+            when p_execution_id ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then format(
+                'The partition is missing: an execution id is {fp:N}:<uuid>. Find it with'
+                ' `flowfabric executions show %s`, or: select execution_id from flowfabric.ff_find_execution(%L);',
+                p_execution_id, p_execution_id)
+            else 'Pass the whole id as create or claim returned it: {fp:N}:<uuid>, with the partition N.'
+        end);
     return null; -- not reached
 end;
 $$;

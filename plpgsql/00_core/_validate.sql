@@ -18,6 +18,24 @@ $$;
 comment on function flowfabric._ff_raise_invalid(text, text, text, text) is
 'Internal: raises invalid_input for one argument; the value is cut to 200 characters.';
 
+create or replace function flowfabric._ff_raise_unknown(p_fn text, p_field text, p_value text, p_legal text[])
+returns void
+language plpgsql stable
+as $$
+begin
+    perform flowfabric._ff_raise(
+        'invalid_input', p_fn,
+        jsonb_build_object(
+            'field', p_field, 'reason', case when p_value is null then 'null' else 'unknown' end,
+            'value', left(p_value, 200)),
+        format(
+            case when cardinality(p_legal) = 1 then 'Set %s to %s.' else 'Set %s to one of: %s.' end, p_field,
+            array_to_string(p_legal, ', ')));
+end;
+$$;
+comment on function flowfabric._ff_raise_unknown(text, text, text, text[]) is
+'Internal: raises invalid_input for a value that is not one of those that are legal, and lists them.';
+
 -- White space and control characters of the whole of Unicode, spelt out: the classes of a regular expression depend
 -- on the collation, and under "C" know ASCII only.
 create or replace function flowfabric._ff_has_space_or_control(p_text text)
@@ -97,7 +115,9 @@ declare
     v_caller text := coalesce(nullif(current_setting('role', true), 'none'), session_user);
 begin
     if not pg_has_role(v_caller, p_role, 'usage') then
-        perform flowfabric._ff_raise('unauthorized', p_fn, jsonb_build_object('op', p_fn, 'role', p_role));
+        perform flowfabric._ff_raise(
+            'unauthorized', p_fn, jsonb_build_object('op', p_fn, 'role', p_role),
+            format('Connect as a member of %I, or run as an administrator: grant %I to %I;', p_role, p_role, v_caller));
     end if;
 end;
 $$;

@@ -2,7 +2,8 @@
 --
 -- Fence:  none.
 -- Locks:  the ff_setting row; the ff_partition_config row if it has a copy.
--- Writes: the ff_setting row; its copy in ff_partition_config, for the settings of the hot path.
+-- Writes: the ff_setting row; its copy in ff_partition_config, for the settings of the hot path; ff_operator_event on a
+--         change.
 -- Raises: invalid_input.
 -- Retry:  safe.
 --
@@ -19,7 +20,8 @@ declare
 begin
     select k.max_value into v_max_value from flowfabric._ff_known_settings() as k where k.name = p_name;
     if not found then
-        perform flowfabric._ff_raise_invalid(c_fn, 'name', 'unknown', p_name);
+        perform flowfabric._ff_raise_unknown(
+            c_fn, 'name', p_name, array(select k.name from flowfabric._ff_known_settings() as k order by k.name));
     end if;
     if p_value not between 0 and v_max_value then
         perform flowfabric._ff_raise_invalid(c_fn, 'value', 'out_of_range', p_value::text);
@@ -30,6 +32,7 @@ begin
         insert into flowfabric.ff_setting as s (name, value) values (p_name, p_value) on conflict do nothing;
         if found then
             perform flowfabric._ff_copy_settings();
+            perform flowfabric._ff_emit_setting(p_name, null, p_value);
             return row('changed', null)::flowfabric.ff_setting_change;
         end if;
     end if;
@@ -43,6 +46,7 @@ begin
         update flowfabric.ff_setting as s set value = p_value where s.name = p_name;
     end if;
     perform flowfabric._ff_copy_settings();
+    perform flowfabric._ff_emit_setting(p_name, v_previous, p_value);
     return row('changed', v_previous)::flowfabric.ff_setting_change;
 end;
 $$;
@@ -51,3 +55,16 @@ comment on function flowfabric.ff_set_setting(text, bigint) is
 'Sets a setting, or with NULL puts it back to its default; takes effect for every call after the commit.';
 
 grant execute on function flowfabric.ff_set_setting(text, bigint) to flowfabric_operator;
+
+create or replace function flowfabric._ff_emit_setting(p_name text, p_previous bigint, p_value bigint)
+returns void
+language plpgsql volatile
+as $$
+begin
+    perform flowfabric._ff_emit_operator(
+        0::smallint, null, null, null, null, 'setting_changed',
+        jsonb_build_object('name', p_name, 'previous_value', p_previous, 'value', p_value), flowfabric.ff_now_ms());
+end;
+$$;
+comment on function flowfabric._ff_emit_setting(text, bigint, bigint) is
+'Internal: writes the operator event of a changed setting; an absent value is the default.';

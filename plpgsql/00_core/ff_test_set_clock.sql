@@ -22,7 +22,7 @@ begin
             'unavailable', c_fn, jsonb_build_object('op', c_fn, 'reason', 'test_clock_not_installed'));
     end if;
     if (p_mode = any (flowfabric._ff_legal_values('mode'))) is not true then
-        perform flowfabric._ff_raise_invalid(c_fn, 'mode', 'unknown', p_mode);
+        perform flowfabric._ff_raise_unknown(c_fn, 'mode', p_mode, flowfabric._ff_legal_values('mode'));
     end if;
     if p_mode <> 'reset' and p_ms is null then
         perform flowfabric._ff_raise_invalid(c_fn, 'ms', 'null');

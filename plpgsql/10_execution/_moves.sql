@@ -274,7 +274,7 @@ begin
         return false;
     end if;
     if p_source <> all (flowfabric._ff_legal_values('source')) then
-        perform flowfabric._ff_raise_invalid(p_fn, 'source', 'unknown', p_source);
+        perform flowfabric._ff_raise_unknown(p_fn, 'source', p_source, flowfabric._ff_legal_values('source'));
     end if;
     return true;
 end;
@@ -343,7 +343,8 @@ begin
         ended_worker_instance_id = case when p_phase = 'terminal' then p_exec.current_worker_instance_id end,
         open_reservation_count = 0,
         current_attempt_id = case when v_retries then null else e.current_attempt_id end,
-        retry_count = e.retry_count + v_retries::integer,
+        retry_count = case when v_replays then 0 else e.retry_count + v_retries::integer end,
+        lease_reclaim_count = case when v_replays then 0 else e.lease_reclaim_count end,
         replay_count = e.replay_count + v_replays::integer,
         current_suspension_id = p_suspension_id,
         current_waitpoint_id = p_waitpoint_id,

@@ -5,7 +5,8 @@
 --         waitpoints.
 -- Writes: ff_exec_core, ff_attempt, ff_exec_note, ff_completion_event; ff_lease_event if it was active; ff_stream_meta
 --         of a stream that exists; ff_suspension_current and ff_waitpoint_pending if it was suspended; deletes a grant;
---         the quota slot, the open budget reservations and the edges of a flow member.
+--         the quota slot, the open budget reservations and the edges of a flow member; ff_operator_event, unless the
+--         lease holder itself cancels.
 -- Raises: invalid_input, unauthorized, execution_not_found, execution_not_active, flow_membership_changed and, for a
 --         lease holder, the codes of _ff_check_fence.
 -- Retry:  safe; a repeat answers execution_not_active with outcome cancelled.
@@ -36,7 +37,8 @@ begin
         perform flowfabric._ff_raise_invalid(c_fn, 'reason', 'null');
     end if;
     if v_source <> all (flowfabric._ff_legal_values('ff_cancel_execution.source')) then
-        perform flowfabric._ff_raise_invalid(c_fn, 'source', 'unknown', p_source);
+        perform flowfabric._ff_raise_unknown(
+            c_fn, 'source', p_source, flowfabric._ff_legal_values('ff_cancel_execution.source'));
     end if;
     if v_source <> 'lease_holder' then
         perform flowfabric._ff_require_role('flowfabric_operator', c_fn);
@@ -53,6 +55,13 @@ begin
     end if;
 
     perform flowfabric._ff_cancel(v_exec, p_reason, v_source, v_now_ms);
+    if v_source <> 'lease_holder' then
+        perform flowfabric._ff_emit_operator(
+            v_exec.partition_key, v_exec.namespace, v_exec.instance_tag, v_exec.execution_id, null, 'cancelled',
+            jsonb_build_object(
+                'source', v_source, 'cancelled_from', v_exec.lifecycle_phase, 'reason', nullif(p_reason, '')),
+            v_now_ms);
+    end if;
     return row(
         'cancelled', flowfabric._ff_wire_id(v_exec), v_exec.lifecycle_phase, 'cancelled')::flowfabric.ff_cancellation;
 end;

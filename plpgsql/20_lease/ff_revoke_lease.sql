@@ -2,7 +2,7 @@
 --
 -- Fence:  optional: only this lease, only this worker instance.
 -- Locks:  the ff_exec_core row.
--- Writes: ff_exec_core, the reason in ff_exec_note, ff_lease_event, open reservations.
+-- Writes: ff_exec_core, the reason in ff_exec_note, ff_lease_event, open reservations; ff_operator_event.
 -- Raises: invalid_input, execution_not_found, execution_not_active, no_active_lease, stale_lease.
 -- Retry:  safe; a repeat answers already_satisfied.
 --
@@ -25,6 +25,8 @@ declare
     v_worker_instance_id text := nullif(p_worker_instance_id, '');
     v_exec flowfabric.ff_exec_core;
     v_satisfied text;
+    v_reason text := coalesce(nullif(p_reason, ''), 'operator');
+    v_now_ms bigint;
 begin
     if v_worker_instance_id is not null and not flowfabric._ff_is_name(v_worker_instance_id) then
         perform flowfabric._ff_raise_invalid_name(v_worker_instance_id, 'worker_instance_id', c_fn);
@@ -61,8 +63,14 @@ begin
     end if;
 
     if v_satisfied is null then
-        perform flowfabric._ff_lose_lease(
-            v_exec, 'lease_revoked', coalesce(nullif(p_reason, ''), 'operator'), flowfabric.ff_now_ms());
+        v_now_ms := flowfabric.ff_now_ms();
+        perform flowfabric._ff_lose_lease(v_exec, 'lease_revoked', v_reason, v_now_ms);
+        perform flowfabric._ff_emit_operator(
+            v_exec.partition_key, v_exec.namespace, v_exec.instance_tag, v_exec.execution_id, null, 'lease_revoked',
+            jsonb_build_object(
+                'lease_epoch', v_exec.current_lease_epoch, 'worker_id', v_exec.current_worker_id,
+                'worker_instance_id', v_exec.current_worker_instance_id, 'reason', v_reason),
+            v_now_ms);
     end if;
     return row(
         case when v_satisfied is null then 'revoked' else 'already_satisfied' end, v_satisfied,

@@ -32,7 +32,9 @@ begin
     end if;
     if v_eligibility is null then
         perform flowfabric._ff_raise(
-            'invalid_blocking_reason', c_fn, jsonb_build_object('blocking_reason', left(p_blocking_reason, 200)));
+            'invalid_blocking_reason', c_fn, jsonb_build_object('blocking_reason', left(p_blocking_reason, 200)),
+            'Set blocking_reason to one of: waiting_for_budget, waiting_for_quota, waiting_for_capable_worker,'
+            ' paused_by_operator, paused_by_policy.');
     end if;
     if v_exec.eligibility_state = v_eligibility and v_exec.blocking_reason::text = p_blocking_reason then
         return row('already_blocked', v_eligibility)::flowfabric.ff_admission_block;

@@ -28,8 +28,8 @@ begin
         perform flowfabric._ff_raise_invalid_lane(p_lane_id, c_fn);
     end if;
     if (p_lane_state = any (flowfabric._ff_legal_values('lane_state'))) is not true then
-        perform flowfabric._ff_raise_invalid(
-            c_fn, 'lane_state', case when p_lane_state is null then 'null' else 'unknown' end, p_lane_state);
+        perform flowfabric._ff_raise_unknown(
+            c_fn, 'lane_state', p_lane_state, flowfabric._ff_legal_values('lane_state'));
     end if;
 
     perform flowfabric._ff_ensure_lane(p_lane_id, 'operator', flowfabric.ff_now_ms());

@@ -74,8 +74,8 @@ begin
         perform flowfabric._ff_raise_invalid_name(p_namespace, 'namespace', p_fn);
     end if;
     if (p_lane_order = any (flowfabric._ff_legal_values('lane_order'))) is not true then
-        perform flowfabric._ff_raise_invalid(
-            p_fn, 'lane_order', case when p_lane_order is null then 'null' else 'unknown' end, p_lane_order);
+        perform flowfabric._ff_raise_unknown(
+            p_fn, 'lane_order', p_lane_order, flowfabric._ff_legal_values('lane_order'));
     end if;
     for i in 1 .. cardinality(p_flags) loop
         if p_flags[i] is null then

@@ -97,7 +97,8 @@ begin
     perform flowfabric._ff_check_length(v_signal.idempotency_key, 1, 512, 'idempotency_key', p_fn);
     perform flowfabric._ff_check_length(v_signal.correlation_id, 0, 256, 'correlation_id', p_fn);
     if v_signal.target_scope <> all (flowfabric._ff_legal_values('target_scope')) then
-        perform flowfabric._ff_raise_invalid(p_fn, 'target_scope', 'unknown', p_target_scope);
+        perform flowfabric._ff_raise_unknown(
+            p_fn, 'target_scope', p_target_scope, flowfabric._ff_legal_values('target_scope'));
     end if;
     if p_created_at_ms not between 0 and 9007199254740991 then
         perform flowfabric._ff_raise_invalid(p_fn, 'created_at_ms', 'out_of_range', p_created_at_ms::text);

@@ -26,7 +26,7 @@ declare
     v_now_ms bigint;
 begin
     if v_trigger <> all (flowfabric._ff_legal_values('trigger')) then
-        perform flowfabric._ff_raise_invalid(c_fn, 'trigger', 'unknown', p_trigger);
+        perform flowfabric._ff_raise_unknown(c_fn, 'trigger', p_trigger, flowfabric._ff_legal_values('trigger'));
     end if;
     perform flowfabric._ff_check_resume_delay(v_delay_ms, c_fn);
 

@@ -2,7 +2,7 @@
 --
 -- Fence:  the operator role.
 -- Locks:  the key store.
--- Writes: ff_waitpoint_hmac.
+-- Writes: ff_waitpoint_hmac; ff_operator_event, without the secret.
 -- Raises: invalid_kid, invalid_secret_hex, invalid_grace_ms, rotation_conflict.
 -- Retry:  safe; a repeat is a `noop`.
 --
@@ -51,6 +51,9 @@ begin
     set is_current = false, expires_at_ms = v_now_ms + p_grace_ms
     where h.is_current;
     perform flowfabric._ff_install_hmac(p_new_kid, v_secret, v_now_ms);
+    perform flowfabric._ff_emit_operator(
+        0::smallint, null, null, null, null, 'signing_key_rotated',
+        jsonb_build_object('kid', p_new_kid, 'previous_kid', v_previous_kid, 'grace_ms', p_grace_ms), v_now_ms);
     return row('rotated', v_previous_kid, p_new_kid, p_new_kid, v_removed)::flowfabric.ff_key_rotation;
 end;
 $$;

@@ -2,7 +2,7 @@
 --
 -- Fence:  the operator role.
 -- Locks:  the key store.
--- Writes: ff_waitpoint_hmac, only if there is no key.
+-- Writes: ff_waitpoint_hmac and ff_operator_event, only if there is no key.
 -- Raises: invalid_kid, invalid_secret_hex, invalid_input.
 -- Retry:  safe; a repeat answers `already_seeded`.
 --
@@ -19,6 +19,7 @@ declare
     c_fn constant text := 'ff_seed_waitpoint_hmac_secret';
     v_secret bytea;
     v_installed flowfabric.ff_waitpoint_hmac;
+    v_now_ms bigint;
 begin
     if not flowfabric._ff_is_kid(p_kid) then
         perform flowfabric._ff_raise('invalid_kid', c_fn);
@@ -35,7 +36,10 @@ begin
     if exists (select from flowfabric.ff_waitpoint_hmac as h where h.is_current) then
         perform flowfabric._ff_raise_invalid(c_fn, 'kid', 'different_kid_active', p_kid);
     end if;
-    perform flowfabric._ff_install_hmac(p_kid, v_secret, flowfabric.ff_now_ms());
+    v_now_ms := flowfabric.ff_now_ms();
+    perform flowfabric._ff_install_hmac(p_kid, v_secret, v_now_ms);
+    perform flowfabric._ff_emit_operator(
+        0::smallint, null, null, null, null, 'signing_key_installed', jsonb_build_object('kid', p_kid), v_now_ms);
     return row('seeded', p_kid, null)::flowfabric.ff_key_seeding;
 end;
 $$;

@@ -283,21 +283,24 @@ begin
     if v_suspension.timeout_behavior = 'auto_resume' then
         v_suspension.timeout_behavior := 'auto_resume_with_timeout_signal';
     elsif v_suspension.timeout_behavior <> all (flowfabric._ff_legal_values('timeout_behavior')) then
-        perform flowfabric._ff_raise_invalid(p_fn, 'timeout_behavior', 'unknown', p_timeout_behavior);
+        perform flowfabric._ff_raise_unknown(
+            p_fn, 'timeout_behavior', p_timeout_behavior, flowfabric._ff_legal_values('timeout_behavior'));
     end if;
     perform flowfabric._ff_check_resume_delay(v_suspension.resume_delay_ms, p_fn);
     if not v_suspension.close_waitpoint_on_resume then
         perform flowfabric._ff_raise_invalid(p_fn, 'close_waitpoint_on_resume', 'unsupported');
     end if;
     if v_suspension.resume_target <> all (flowfabric._ff_legal_values('resume_target')) then
-        perform flowfabric._ff_raise_invalid(p_fn, 'resume_target', 'unknown', p_resume_target);
+        perform flowfabric._ff_raise_unknown(
+            p_fn, 'resume_target', p_resume_target, flowfabric._ff_legal_values('resume_target'));
     end if;
     if (p_reason_code = any (flowfabric._ff_legal_values('reason_code'))) is not true then
-        perform flowfabric._ff_raise_invalid(
-            p_fn, 'reason_code', case when p_reason_code is null then 'null' else 'unknown' end, p_reason_code);
+        perform flowfabric._ff_raise_unknown(
+            p_fn, 'reason_code', p_reason_code, flowfabric._ff_legal_values('reason_code'));
     end if;
     if v_suspension.requested_by <> all (flowfabric._ff_legal_values('ff_suspend_execution.requested_by')) then
-        perform flowfabric._ff_raise_invalid(p_fn, 'requested_by', 'unknown', p_requested_by);
+        perform flowfabric._ff_raise_unknown(
+            p_fn, 'requested_by', p_requested_by, flowfabric._ff_legal_values('ff_suspend_execution.requested_by'));
     end if;
     if num_nonnulls(p_timeout_at_ms, p_timeout_in_ms) > 1 then
         perform flowfabric._ff_raise_invalid(p_fn, 'timeout_at_ms', 'timeout_ambiguous');

@@ -46,8 +46,8 @@ begin
         perform flowfabric._ff_raise_invalid(c_fn, 'reason', 'null');
     end if;
     if (v_policy = any (flowfabric._ff_legal_values('cancellation_policy'))) is not true then
-        perform flowfabric._ff_raise_invalid(
-            c_fn, 'cancellation_policy', case when v_policy is null then 'null' else 'unknown' end, v_policy);
+        perform flowfabric._ff_raise_unknown(
+            c_fn, 'cancellation_policy', v_policy, flowfabric._ff_legal_values('cancellation_policy'));
     end if;
     if (p_sync_limit >= 0) is not true then
         perform flowfabric._ff_raise_invalid(
@@ -74,7 +74,8 @@ begin
     perform flowfabric._ff_emit_operator(
         v_flow.partition_key, v_flow.namespace, null, null, p_flow_id, 'flow_cancel_requested',
         jsonb_build_object(
-            'cancellation_policy', v_policy, 'reason', v_reason, 'member_count', cardinality(v_member_ids)),
+            'cancellation_policy', v_policy, 'reason', v_reason, 'requested_by', nullif(p_requester, ''),
+            'member_count', cardinality(v_member_ids)),
         v_now_ms);
 
     -- A member that a worker is just claiming is waited for; whether it still is to be cancelled is asked afterwards.

@@ -17,8 +17,7 @@ declare
     v_key flowfabric.ff_execution_key := flowfabric._ff_parse_execution_id(p_execution_id, c_fn);
 begin
     if (p_direction = any (flowfabric._ff_legal_values('direction'))) is not true then
-        perform flowfabric._ff_raise_invalid(
-            c_fn, 'direction', case when p_direction is null then 'null' else 'unknown' end, p_direction);
+        perform flowfabric._ff_raise_unknown(c_fn, 'direction', p_direction, flowfabric._ff_legal_values('direction'));
     end if;
     return query
     select s.*

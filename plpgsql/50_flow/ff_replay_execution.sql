@@ -6,16 +6,19 @@
 --         that has succeeded; of a flow member also ff_flow_core, and where its dependencies are open ff_edge,
 --         ff_edge_group, ff_pending_cancel_groups and the payload that they pass on.
 -- Raises: invalid_input, execution_not_found, flow_membership_changed, execution_not_terminal, max_replays_exhausted,
---         completion_dispatch_pending.
+--         replay_needs_force, completion_dispatch_pending.
 -- Retry:  a repeat raises execution_not_terminal: the execution runs already.
 --
 -- The attempts stay as they ended; the next claim starts a new one of type replay. Nothing downstream is re-opened: the
 -- new end resolves only edges that are still, or again, unsatisfied. An execution whose last end is still being passed
 -- on stays ended until that is done, or its dependants would be told of an end that no longer holds.
+--
+-- A completed execution needs p_force, because its result is given up. Retries and lost leases count from zero again.
 create or replace function flowfabric.ff_replay_execution(
     p_execution_id text,
     p_reason text default null,
-    p_requested_by text default null
+    p_requested_by text default null,
+    p_force boolean default false
 )
 returns flowfabric.ff_replay
 language plpgsql volatile security definer
@@ -31,6 +34,7 @@ declare
     v_branch text := 'normal';
     v_unsatisfied integer := 0;
     v_stale integer := 0;
+    v_result_given_up boolean;
 begin
     v_exec := flowfabric._ff_lock_execution_with_flow(v_key, c_fn);
     v_now_ms := flowfabric.ff_now_ms();
@@ -48,6 +52,12 @@ begin
                 'execution_id', flowfabric._ff_wire_id(v_exec), 'replay_count', v_exec.replay_count,
                 'max_replay_count', v_max_replays));
     end if;
+    if v_exec.terminal_outcome = 'success' and p_force is not true then
+        perform flowfabric._ff_raise(
+            'replay_needs_force', c_fn,
+            jsonb_build_object(
+                'execution_id', flowfabric._ff_wire_id(v_exec), 'terminal_outcome', v_exec.terminal_outcome));
+    end if;
     if v_exec.flow_id is not null and exists (
         select from flowfabric.ff_dependency_outbox as o
         where o.partition_key = v_exec.partition_key and o.flow_id = v_exec.flow_id
@@ -63,6 +73,7 @@ begin
     set result = null, result_encoding = null
     where p.partition_key = v_exec.partition_key and p.execution_id = v_exec.execution_id
         and num_nonnulls(p.result, p.result_encoding) > 0;
+    v_result_given_up := found;
     if v_exec.flow_id is not null then
         update flowfabric.ff_flow_core as f
         set last_mutation_at_ms = v_now_ms
@@ -93,19 +104,21 @@ begin
     perform flowfabric._ff_emit_operator(
         v_exec.partition_key, v_exec.namespace, v_exec.instance_tag, v_exec.execution_id, null, 'replayed',
         jsonb_build_object(
-            'branch', v_branch, 'replay_count', v_exec.replay_count + 1, 'unsatisfied', v_unsatisfied),
+            'branch', v_branch, 'replay_count', v_exec.replay_count + 1, 'unsatisfied', v_unsatisfied,
+            'previous_outcome', v_exec.terminal_outcome, 'result_given_up', v_result_given_up,
+            'reason', nullif(p_reason, ''), 'requested_by', nullif(p_requested_by, '')),
         v_now_ms);
     return row(
         'replayed',
         case when v_group_state = 'pending' then 'waiting_children'::flowfabric.ff_public_state else 'waiting' end,
-        v_branch, v_exec.replay_count + 1, v_unsatisfied, v_stale)::flowfabric.ff_replay;
+        v_branch, v_exec.replay_count + 1, v_unsatisfied, v_stale, v_result_given_up)::flowfabric.ff_replay;
 end;
 $$;
 
-comment on function flowfabric.ff_replay_execution(text, text, text) is
-'Re-opens an ended execution for another attempt; a flow member whose dependencies are open waits for them again.';
+comment on function flowfabric.ff_replay_execution(text, text, text, boolean) is
+'Re-opens an ended execution, with its full retries; a completed one only by force, and its result is given up.';
 
-grant execute on function flowfabric.ff_replay_execution(text, text, text) to flowfabric_operator;
+grant execute on function flowfabric.ff_replay_execution(text, text, text, boolean) to flowfabric_operator;
 
 create or replace function flowfabric._ff_max_replays(p_key flowfabric.ff_execution_key)
 returns bigint

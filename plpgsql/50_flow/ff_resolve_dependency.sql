@@ -34,7 +34,8 @@ begin
         perform flowfabric._ff_raise_invalid(c_fn, 'edge_id', 'null');
     end if;
     if nullif(p_upstream_outcome, '') <> all (flowfabric._ff_legal_values('upstream_outcome')) then
-        perform flowfabric._ff_raise_invalid(c_fn, 'upstream_outcome', 'unknown', p_upstream_outcome);
+        perform flowfabric._ff_raise_unknown(
+            c_fn, 'upstream_outcome', p_upstream_outcome, flowfabric._ff_legal_values('upstream_outcome'));
     end if;
     v_outcome := nullif(p_upstream_outcome, '')::flowfabric.ff_terminal_outcome;
     v_flow := flowfabric._ff_find_flow(p_flow_id, c_fn);

@@ -37,9 +37,8 @@ begin
         perform flowfabric._ff_raise_invalid(c_fn, 'expected_graph_revision', 'null');
     end if;
     if (p_dependency_kind = any (flowfabric._ff_legal_values('dependency_kind'))) is not true then
-        perform flowfabric._ff_raise_invalid(
-            c_fn, 'dependency_kind', case when p_dependency_kind is null then 'null' else 'unknown' end,
-            p_dependency_kind);
+        perform flowfabric._ff_raise_unknown(
+            c_fn, 'dependency_kind', p_dependency_kind, flowfabric._ff_legal_values('dependency_kind'));
     end if;
     if v_upstream = v_downstream then
         perform flowfabric._ff_raise(

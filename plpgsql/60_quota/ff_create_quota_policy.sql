@@ -2,7 +2,7 @@
 --
 -- Fence:  none.
 -- Locks:  nothing but the new row.
--- Writes: ff_quota_policy.
+-- Writes: ff_quota_policy; ff_operator_event if it is new.
 -- Raises: invalid_input, invalid_quota_spec.
 -- Retry:  safe; an existing policy stays as it is, whatever the repeat asks for.
 --
@@ -57,8 +57,17 @@ begin
         p_quota_policy_id, p_window_seconds, p_max_requests_per_window, p_max_concurrent, p_jitter_ms, v_now_ms,
         v_now_ms)
     on conflict (quota_policy_id) do nothing;
-    return row(case when found then 'created' else 'already_satisfied' end, p_quota_policy_id)
-    ::flowfabric.ff_quota_creation;
+    if not found then
+        return row('already_satisfied', p_quota_policy_id)::flowfabric.ff_quota_creation;
+    end if;
+    perform flowfabric._ff_emit_operator(
+        0::smallint, null, null, null, null, 'quota_created',
+        jsonb_build_object(
+            'quota_policy_id', p_quota_policy_id, 'window_seconds', p_window_seconds,
+            'max_requests_per_window', p_max_requests_per_window, 'max_concurrent', p_max_concurrent,
+            'jitter_ms', p_jitter_ms),
+        v_now_ms);
+    return row('created', p_quota_policy_id)::flowfabric.ff_quota_creation;
 end;
 $$;
 

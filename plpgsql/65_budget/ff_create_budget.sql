@@ -2,7 +2,7 @@
 --
 -- Fence:  none.
 -- Locks:  nothing but the new rows.
--- Writes: ff_budget_policy, ff_budget_limit.
+-- Writes: ff_budget_policy, ff_budget_limit; ff_operator_event if it is new.
 -- Raises: invalid_input, invalid_budget_scope.
 -- Retry:  safe; an existing budget keeps its limits, whatever the repeat asks for.
 --
@@ -67,6 +67,12 @@ begin
     insert into flowfabric.ff_budget_limit (budget_id, dimension, hard_limit, soft_limit)
     select p_budget_id, d.dimension, d.hard_limit, d.soft_limit
     from unnest(p_dimensions, v_hard_limits, v_soft_limits) as d (dimension, hard_limit, soft_limit);
+    perform flowfabric._ff_emit_operator(
+        0::smallint, null, null, null, null, 'budget_created',
+        jsonb_build_object(
+            'budget_id', p_budget_id, 'dimensions', p_dimensions, 'hard_limits', v_hard_limits,
+            'soft_limits', v_soft_limits, 'reset_interval_ms', v_reset_interval_ms),
+        v_now_ms);
     return row('created', p_budget_id)::flowfabric.ff_budget_creation;
 end;
 $$;

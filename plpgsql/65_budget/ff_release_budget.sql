@@ -2,7 +2,7 @@
 --
 -- Fence:  none.
 -- Locks:  the ff_budget_policy row.
--- Writes: ff_budget_usage; deletes the execution's rows of ff_budget_usage_by_exec.
+-- Writes: ff_budget_usage; deletes the execution's rows of ff_budget_usage_by_exec; ff_operator_event if there are any.
 -- Raises: invalid_input.
 -- Retry:  safe; a repeat answers noop.
 --
@@ -37,6 +37,9 @@ begin
         return row('noop')::flowfabric.ff_outcome;
     end if;
     perform flowfabric._ff_touch_budget(p_budget_id, null, false, v_now_ms);
+    perform flowfabric._ff_emit_operator(
+        v_key.partition_key, null, null, v_key.execution_id, null, 'budget_released',
+        jsonb_build_object('budget_id', p_budget_id), v_now_ms);
     return row('released')::flowfabric.ff_outcome;
 end;
 $$;

@@ -2,7 +2,7 @@
 --
 -- Fence:  none.
 -- Locks:  the ff_budget_policy row.
--- Writes: ff_budget_policy, ff_budget_usage; deletes the budget's rows of ff_budget_usage_by_exec.
+-- Writes: ff_budget_policy, ff_budget_usage; deletes the budget's rows of ff_budget_usage_by_exec; ff_operator_event.
 -- Raises: invalid_input, budget_not_found.
 -- Retry:  a repeat is another reset.
 --
@@ -16,10 +16,14 @@ set jit = off
 as $$
 declare
     c_fn constant text := 'ff_reset_budget';
+    v_now_ms bigint;
 begin
     perform flowfabric._ff_check_budget_id(p_budget_id, c_fn);
     perform flowfabric._ff_lock_budget(p_budget_id, c_fn);
-    return flowfabric._ff_zero_budget(p_budget_id, flowfabric.ff_now_ms());
+    v_now_ms := flowfabric.ff_now_ms();
+    perform flowfabric._ff_emit_operator(
+        0::smallint, null, null, null, null, 'budget_reset', jsonb_build_object('budget_id', p_budget_id), v_now_ms);
+    return flowfabric._ff_zero_budget(p_budget_id, v_now_ms);
 end;
 $$;
 

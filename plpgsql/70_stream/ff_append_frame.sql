@@ -252,7 +252,8 @@ begin
             p_fn, 'frame_type', case when p_frame_type is null then 'null' else 'empty' end);
     end if;
     if (p_stream_mode = any (flowfabric._ff_legal_values('stream_mode'))) is not true then
-        perform flowfabric._ff_raise_invalid(p_fn, 'stream_mode', 'unknown', p_stream_mode);
+        perform flowfabric._ff_raise_unknown(
+            p_fn, 'stream_mode', p_stream_mode, flowfabric._ff_legal_values('stream_mode'));
     end if;
     perform flowfabric._ff_check_not_negative(p_retention_maxlen, 'retention_maxlen', p_fn);
     perform flowfabric._ff_check_not_negative(p_ttl_ms, 'ttl_ms', p_fn);

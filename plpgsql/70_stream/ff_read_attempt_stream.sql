@@ -55,7 +55,8 @@ begin
         end if;
     end if;
     if (p_visibility = any (flowfabric._ff_legal_values('visibility'))) is not true then
-        perform flowfabric._ff_raise_invalid(c_fn, 'visibility', 'unknown', p_visibility);
+        perform flowfabric._ff_raise_unknown(
+            c_fn, 'visibility', p_visibility, flowfabric._ff_legal_values('visibility'));
     end if;
 
     v_now_ms := flowfabric.ff_now_ms();

@@ -125,6 +125,33 @@ comment on function flowfabric._ff_emit_completion(
     flowfabric.ff_exec_core, flowfabric.ff_terminal_outcome, bigint) is
 'Internal: writes the completion event of an execution that ended.';
 
+-- The one list of operator event types: a new one is added here and nowhere else. A CHECK on the table would repeat it
+-- in every migration that adds a type.
+create or replace function flowfabric._ff_operator_event_types()
+returns table (event_type text, meaning text)
+language sql immutable parallel safe
+as $$
+    values
+    ('budget_created', 'A budget was defined.'),
+    ('budget_released', 'What an execution had spent was given back to its budget.'),
+    ('budget_reset', 'The usage of a budget was set back to zero.'),
+    ('cancelled', 'An execution was ended by an operator.'),
+    ('flow_cancel_requested', 'A flow was ended, with the members that the policy names.'),
+    ('lane_state_changed', 'A lane was paused, drained, disabled or opened.'),
+    ('lease_revoked', 'A worker lost its lease by decision of an operator.'),
+    ('priority_changed', 'A waiting execution was moved within its queue.'),
+    ('quota_created', 'A quota policy was defined.'),
+    ('replayed', 'An ended execution was opened again.'),
+    ('scanner_changed', 'A scanner was switched, or its interval or limit changed.'),
+    ('setting_changed', 'A setting got another value.'),
+    ('signing_key_installed', 'The first key for waitpoint tokens was installed.'),
+    ('signing_key_rotated', 'Another key signs waitpoint tokens.')
+$$;
+comment on function flowfabric._ff_operator_event_types() is
+'Internal: every type of operator event and what it reports.';
+
+-- Who acted is added here, so that no caller can forget it or name another login. A name that the call was given
+-- (requested_by) is only a claim and is stored beside it.
 create or replace function flowfabric._ff_emit_operator(
     p_partition_key smallint,
     p_namespace text,
@@ -139,15 +166,22 @@ returns void
 language plpgsql volatile
 as $$
 begin
+    if not exists (select from flowfabric._ff_operator_event_types() as t where t.event_type = p_event_type) then
+        perform flowfabric._ff_raise(
+            'internal_error', '_ff_emit_operator', jsonb_build_object('reason', 'unknown event type ' || p_event_type));
+    end if;
     insert into flowfabric.ff_operator_event (
         partition_key, epoch, occurred_at_ms, namespace, instance_tag, execution_id, flow_id, event_type, details)
     select
         p_partition_key, c.event_epoch, p_now_ms, p_namespace, p_instance_tag, p_execution_id, p_flow_id,
-        p_event_type, p_details
+        p_event_type,
+        jsonb_strip_nulls(
+            p_details
+            || jsonb_build_object('login', session_user, 'role', nullif(current_setting('role', true), 'none')))
     from flowfabric.ff_partition_config as c;
     perform flowfabric._ff_wake('ff_operator_event', '*');
 end;
 $$;
 comment on function flowfabric._ff_emit_operator(
     smallint, text, text, uuid, uuid, text, jsonb, bigint) is
-'Internal: writes one operator event about an execution, a flow or a lane.';
+'Internal: writes one operator event, with the login that acted.';

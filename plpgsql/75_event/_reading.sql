@@ -84,8 +84,8 @@ language plpgsql stable
 as $$
 begin
     if not flowfabric._ff_is_event_stream(p_stream) then
-        perform flowfabric._ff_raise_invalid(
-            p_fn, 'stream', case when p_stream is null then 'null' else 'unknown' end, p_stream);
+        perform flowfabric._ff_raise_unknown(
+            p_fn, 'stream', p_stream, '{completion,lease,signal,operator,worker}');
     end if;
 end;
 $$;

@@ -19,8 +19,7 @@ declare
 begin
     perform flowfabric._ff_check_event_stream(p_stream, c_fn);
     if (p_where = any (flowfabric._ff_legal_values('where'))) is not true then
-        perform flowfabric._ff_raise_invalid(
-            c_fn, 'where', case when p_where is null then 'null' else 'unknown' end, p_where);
+        perform flowfabric._ff_raise_unknown(c_fn, 'where', p_where, flowfabric._ff_legal_values('where'));
     end if;
     if p_where = 'start' then
         return flowfabric._ff_format_event_cursor(0::smallint, '0'::xid8, 0);

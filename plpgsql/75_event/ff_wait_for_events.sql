@@ -37,7 +37,9 @@ begin
     where not exists (select from flowfabric._ff_channels() as c where c.stream = s.stream)
     limit 1;
     if found then
-        perform flowfabric._ff_raise_invalid(c_fn, 'streams', 'unknown', v_unknown);
+        perform flowfabric._ff_raise_unknown(
+            c_fn, 'streams', v_unknown,
+            array(select c.stream from flowfabric._ff_channels() as c where c.stream is not null order by c.stream));
     end if;
     if num_nulls(v_execution_id, p_attempt_index) = 1 then
         perform flowfabric._ff_raise_invalid(

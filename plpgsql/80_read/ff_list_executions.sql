@@ -39,10 +39,12 @@ begin
         v_after := flowfabric._ff_parse_execution_id(p_after, c_fn);
     end if;
     if p_public_state <> all (enum_range(null::flowfabric.ff_public_state)::text[]) then
-        perform flowfabric._ff_raise_invalid(c_fn, 'public_state', 'unknown', p_public_state);
+        perform flowfabric._ff_raise_unknown(
+            c_fn, 'public_state', p_public_state, enum_range(null::flowfabric.ff_public_state)::text[]);
     end if;
     if p_lifecycle_phase <> all (enum_range(null::flowfabric.ff_lifecycle_phase)::text[]) then
-        perform flowfabric._ff_raise_invalid(c_fn, 'lifecycle_phase', 'unknown', p_lifecycle_phase);
+        perform flowfabric._ff_raise_unknown(
+            c_fn, 'lifecycle_phase', p_lifecycle_phase, enum_range(null::flowfabric.ff_lifecycle_phase)::text[]);
     end if;
     if (p_tag_key is null) <> (p_tag_value is null) then
         perform flowfabric._ff_raise_invalid(

@@ -45,7 +45,7 @@ begin
         return next row(
             c_check, 'critical',
             format('The functions belong to migration %s, the tables to %s.', v_required, v_installed),
-            'Run flowfabric migrate of the release that is in use.',
+            'Run `flowfabric migrate` of the release that is in use.',
             jsonb_build_object('installed', v_installed, 'required', v_required))::flowfabric.ff_finding;
     end if;
     v_holes := array(
@@ -62,7 +62,7 @@ begin
     if exists (select from flowfabric.ff_partition_config as c where c.ff_version = '') then
         return next row(
             c_check, 'critical', 'The functions were loaded, but no version was recorded.',
-            'Run flowfabric migrate to the end.', '{}')::flowfabric.ff_finding;
+            'Run `flowfabric migrate` to the end.', '{}')::flowfabric.ff_finding;
     end if;
     if p_server_version not between 140000 and 189999 then
         return next row(
@@ -93,7 +93,7 @@ begin
     if cardinality(v_names) > 0 then
         return next row(
             c_check, 'critical', format('Functions are missing: %s.', flowfabric._ff_name_some(v_names)),
-            'Run flowfabric migrate.', jsonb_build_object('missing', v_names))::flowfabric.ff_finding;
+            'Run `flowfabric migrate`.', jsonb_build_object('missing', v_names))::flowfabric.ff_finding;
     end if;
     -- ff_tick_loop commits, which neither clause allows; two helpers are inlined, which neither allows either.
     v_names := array(
@@ -112,7 +112,7 @@ begin
         return next row(
             c_check, 'critical',
             format('Functions were changed by hand: %s.', flowfabric._ff_name_some(v_names)),
-            'Run flowfabric migrate; a public function is security definer, pins search_path and has a comment.',
+            'Run `flowfabric migrate`; a public function is security definer, pins search_path and has a comment.',
             jsonb_build_object('changed', v_names))::flowfabric.ff_finding;
     end if;
     v_names := array(
@@ -138,7 +138,7 @@ language plpgsql stable
 as $$
 declare
     c_check constant text := 'grants';
-    c_reload constant text := 'Run flowfabric migrate, which states every grant anew.';
+    c_reload constant text := 'Run `flowfabric migrate`, which states every grant again.';
     v_names text[];
 begin
     v_names := array(
@@ -231,7 +231,7 @@ begin
     if not exists (select from flowfabric.ff_waitpoint_hmac as h where h.is_current) then
         return next row(
             c_check, 'warning', 'There is no key to sign waitpoint tokens with, so nothing can be suspended.',
-            'Install one with ff_seed_waitpoint_hmac_secret.', '{}')::flowfabric.ff_finding;
+            'Install one: `flowfabric keys rotate`.', '{}')::flowfabric.ff_finding;
     end if;
     return query
     select
@@ -410,7 +410,7 @@ begin
                 '%s leases ran out more than a minute ago, the first at %s, and nobody has taken the work over.',
                 v_count, flowfabric._ff_utc(v_oldest_ms)),
             case when v_unserved is null
-                then 'Let the workers of these lanes call ff_reclaim_next.'
+                then 'Let the workers of these lanes take over lost work with ff_reclaim_next; the Python worker does.'
                 else format('Start workers for %s.', flowfabric._ff_name_some(v_unserved))
             end,
             jsonb_build_object('count', v_count, 'oldest_expiry_ms', v_oldest_ms, 'lanes', v_lanes)
@@ -434,7 +434,7 @@ begin
             c_check, 'critical',
             case when v_last_run_ms is null then 'No scanner has ever run.'
                 else format('No scanner has run since %s.', flowfabric._ff_utc(v_last_run_ms)) end,
-            'Let a worker or a timer call ff_tick: flowfabric tick, pg_cron or cron.',
+            'Start a worker, or let cron or pg_cron run `flowfabric tick`.',
             jsonb_build_object('last_run_at_ms', v_last_run_ms))::flowfabric.ff_finding;
     end if;
     return query
@@ -449,9 +449,10 @@ begin
                 make_interval(secs => flowfabric._ff_scanner_lateness(s, p_now_ms) / 1000.0))
         end,
         case
-            when not s.enabled then 'Switch it on with ff_set_scanner when maintenance is over.'
-            when s.consecutive_failures > 0 then 'Look at last_error in ff_list_scanners.'
-            else 'Run ff_tick more often, or from more sessions.'
+            when not s.enabled then format(
+                'When maintenance is over, switch it on: select flowfabric.ff_set_scanner(%L, true);', s.scanner)
+            when s.consecutive_failures > 0 then 'Look at last_error in flowfabric.ff_list_scanners().'
+            else 'Run `flowfabric tick --loop`, or more workers.'
         end,
         jsonb_build_object(
             'scanner', s.scanner, 'enabled', s.enabled, 'consecutive_failures', s.consecutive_failures,
@@ -477,7 +478,7 @@ begin
     return query
     select
         'scanner_items', 'warning', format('Scanner %s keeps failing at %s items.', f.scanner, count(*)),
-        'Look at them with ff_list_scanner_failures.',
+        'Look at them: select * from flowfabric.ff_list_scanner_failures();',
         jsonb_build_object(
             'scanner', f.scanner, 'items', count(*),
             'examples', to_jsonb((array_agg(f.item_key order by f.failures desc, f.item_key))[1:5]))
@@ -510,7 +511,7 @@ begin
     select
         c_check, 'warning',
         format('Stream %s still has events of %s.', s.stream, flowfabric._ff_utc(s.oldest_at_ms)),
-        'Pruning does not keep up: run the scanner event_prune more often or with a higher limit.',
+        'Pruning does not keep up: run `flowfabric tick --scanner event_prune --force`, and more often.',
         jsonb_build_object('stream', s.stream, 'oldest_at_ms', s.oldest_at_ms, 'window_ms', w.window_ms)
     from flowfabric._ff_measure_streams(p_horizon) as s
     cross join lateral (
@@ -528,7 +529,7 @@ begin
                 flowfabric._ff_utc(c.unread_since_ms))
         end,
         case when c.is_expired
-            then 'Its position was pruned: let it start anew with ff_event_position.'
+            then 'Its position was pruned: let it start again from flowfabric.ff_event_position.'
             else 'Find out why it does not read; its position is lost when the window has passed.'
         end,
         jsonb_build_object(
@@ -621,7 +622,7 @@ begin
     select
         c_check, 'notice',
         format('Lane %s has been %s since %s.', l.lane_id, l.lane_state, flowfabric._ff_utc(l.state_changed_at_ms)),
-        'Open it with ff_set_lane_state, if it was forgotten.',
+        format('If it was forgotten, open it: `flowfabric lanes resume %s`.', quote_literal(l.lane_id)),
         jsonb_build_object(
             'lane', l.lane_id, 'lane_state', l.lane_state, 'state_changed_at_ms', l.state_changed_at_ms)
     from flowfabric.ff_lane_registry as l
@@ -665,7 +666,7 @@ begin
         return next row(
             'retention', 'notice',
             format('%s ended executions should have been deleted a day ago.', least(v_count, c_cap)),
-            'Run the scanner retention more often or with a higher limit.',
+            'Run it now: `flowfabric tick --scanner retention --force`; let it run more often or with a higher limit.',
             jsonb_build_object('count', least(v_count, c_cap)))::flowfabric.ff_finding;
     end if;
 end;
@@ -683,7 +684,7 @@ begin
     return query
     select
         c_check, 'notice', format('Nothing starts that is charged to %s: %s.', b.budget_id, x.detail),
-        'Wait for its reset, or reset it with ff_reset_budget.',
+        format('Wait for its reset, or reset it: `flowfabric budgets reset %s`.', quote_literal(b.budget_id)),
         jsonb_build_object('budget_id', b.budget_id, 'next_reset_at_ms', b.next_reset_at_ms)
     from flowfabric.ff_budget_policy as b
     cross join lateral flowfabric._ff_exhausted_budget(array[b.budget_id]) as x
@@ -693,7 +694,7 @@ begin
     select
         c_check, 'warning',
         format('%s slots of quota %s are held by executions that do not run.', count(*), h.quota_policy_id),
-        'Run the scanner quota, which frees them.',
+        'Run the scanner that frees them: `flowfabric tick --scanner quota --force`.',
         jsonb_build_object('quota_policy_id', h.quota_policy_id, 'slots', count(*))
     from (
         select a.*
@@ -747,7 +748,7 @@ begin
     select
         'claim_floor', 'warning',
         format('The queue of lane %s has not been looked at from its beginning for more than a minute.', f.lane_id),
-        'Run the scanner claim_floor; until then late work may wait unseen.',
+        'Run `flowfabric tick --scanner claim_floor --force`; until then late work may wait unseen.',
         jsonb_build_object('lane', f.lane_id, 'segments', count(*), 'checked_at_ms', min(f.checked_at_ms))
     from flowfabric.ff_lane_floor as f
     where f.side = 0 and f.checked_at_ms <= p_now_ms - 60000
@@ -775,7 +776,7 @@ begin
     elsif exists (select from flowfabric.ff_setting as s where s.name = 'test_clock' and s.value = 1) then
         return next row(
             'test_clock', 'notice', 'The test clock is installed: an admin can move the time of the engine.',
-            'Run flowfabric migrate without --with-test-clock in production.', '{}')::flowfabric.ff_finding;
+            'Run `flowfabric migrate` without --with-test-clock in production.', '{}')::flowfabric.ff_finding;
     end if;
 end;
 $$;

@@ -55,6 +55,7 @@ as $$
     ('ff_expire_suspension', '{operator}'),
     ('ff_fail_execution', '{worker,operator}'),
     ('ff_fail_executions', '{worker}'),
+    ('ff_find_execution', '{producer,reader,operator}'),
     ('ff_flow_partition', '{producer,worker,reader,operator}'),
     ('ff_format_execution_id', '{producer,worker,signaller,operator,reader}'),
     ('ff_get_budget_status', '{producer,worker,reader,operator}'),

@@ -64,7 +64,9 @@ begin
     elsif v_exec.eligibility_state = 'blocked_by_operator' then
         v_why.verdict := 'paused_by_operator';
         v_why.summary := 'An operator holds it back' || coalesce(': ' || v_exec.blocking_detail, '') || '.';
-        v_why.what_to_do := 'Let it go with ff_unblock_execution.';
+        v_why.what_to_do := format(
+            'Let it go: `flowfabric executions unblock ''%s''`.',
+            flowfabric.ff_format_execution_id(p_key.partition_key, p_key.execution_id));
         v_why.detail := jsonb_build_object(
             'blocking_detail', v_exec.blocking_detail, 'blocked_at_ms', v_exec.blocked_at_ms);
     else
@@ -107,8 +109,9 @@ begin
                 else v_note.failure_reason end, '')
         || '.';
     v_why.what_to_do := case
-        when p_exec.terminal_outcome <> 'success'
-            then 'Look at its attempts with ff_list_attempts; ff_replay_execution runs it once more.'
+        when p_exec.terminal_outcome <> 'success' then format(
+            'Look at its attempts with `flowfabric executions show ''%s''`; run it once more with'
+            ' `flowfabric replay ''%s''`.', flowfabric._ff_wire_id(p_exec), flowfabric._ff_wire_id(p_exec))
     end;
     v_why.detail := jsonb_build_object(
         'terminal_outcome', p_exec.terminal_outcome, 'failure_reason', v_note.failure_reason,
@@ -137,7 +140,7 @@ begin
             flowfabric._ff_utc(p_exec.lease_revoked_at_ms)) || coalesce(': ' || v_note.lease_revoke_reason, '') || '.';
         v_why.since_ms := p_exec.lease_revoked_at_ms;
         v_why.what_to_do := format(
-            'A worker of lane %s takes it over with its next ff_reclaim_next; start one if there is none.',
+            'A worker of lane %s takes it over when it polls; `flowfabric workers list` shows whether there is one.',
             p_exec.lane_id);
         v_why.detail := jsonb_build_object(
             'lease_revoked_at_ms', p_exec.lease_revoked_at_ms, 'lease_revoke_reason', v_note.lease_revoke_reason);
@@ -148,7 +151,7 @@ begin
             flowfabric._ff_utc(p_exec.lease_expires_at_ms));
         v_why.since_ms := p_exec.lease_expires_at_ms;
         v_why.what_to_do := format(
-            'A worker of lane %s takes it over with its next ff_reclaim_next; start one if there is none.',
+            'A worker of lane %s takes it over when it polls; `flowfabric workers list` shows whether there is one.',
             p_exec.lane_id);
         v_why.detail := jsonb_build_object(
             'lease_expires_at_ms', p_exec.lease_expires_at_ms, 'worker_id', p_exec.current_worker_id,
@@ -220,7 +223,9 @@ begin
                 v_suspension.timeout_behavior), '')
         || '.';
     v_why.until_ms := v_suspension.timeout_at_ms;
-    v_why.what_to_do := 'Deliver the signal with the token of a waitpoint, or let it go on with ff_resume_execution.';
+    v_why.what_to_do := format(
+        'Deliver the signal with the token of a waitpoint (`flowfabric signal`), or let it continue without one:'
+        ' `flowfabric executions resume ''%s''`.', flowfabric._ff_wire_id(p_exec));
     v_why.detail := jsonb_build_object(
         'reason_code', v_suspension.reason_code, 'timeout_behavior', v_suspension.timeout_behavior,
         'waitpoints', v_waitpoints, 'condition', v_suspension.condition);
@@ -244,7 +249,7 @@ begin
     where f.partition_key = p_exec.partition_key and f.flow_id = p_exec.flow_id;
     v_why.verdict := 'flow_cancelled';
     v_why.summary := 'Its flow was cancelled' || coalesce(': ' || v_reason, '') || '; it will be cancelled too.';
-    v_why.what_to_do := 'Nothing, if a tick runs; ff_drain_cancel_backlog with the flow does it at once.';
+    v_why.what_to_do := 'Nothing, if a tick runs; otherwise run `flowfabric tick`.';
     v_why.detail := jsonb_build_object('flow_id', p_exec.flow_id, 'cancel_reason', v_reason);
     return v_why;
 end;
@@ -335,9 +340,13 @@ begin
         else format('It waits for %s dependencies.', v_unsatisfied)
     end;
     v_why.what_to_do := case
-        when v_undispatched then 'The next tick passes on what has ended (scanner dependency).'
-        when v_unsatisfied = 0 then 'The next tick repairs it (scanner dependency_reconcile).'
-        else 'Ask ff_why about the dependencies.'
+        when v_undispatched
+            then 'Nothing, if a tick runs (scanner dependency passes ends on); otherwise run `flowfabric tick`.'
+        when v_unsatisfied = 0
+            then 'Nothing, if a tick runs (scanner dependency_reconcile repairs it); otherwise run `flowfabric tick`.'
+        else format(
+            'Ask why the dependency is not done: `flowfabric why ''%s''`.',
+            v_dependencies #>> '{0,upstream_execution_id}')
     end;
     v_why.detail := jsonb_build_object(
         'flow_id', p_exec.flow_id, 'group', v_group, 'dependencies', v_dependencies,
@@ -371,7 +380,7 @@ begin
             v_why.verdict := 'lane_closed';
             v_why.summary := format('Lane %s is %s', v_lane.lane_id, v_lane.lane_state)
                 || coalesce(': ' || v_lane.state_reason, '') || '.';
-            v_why.what_to_do := 'Open the lane with ff_set_lane_state.';
+            v_why.what_to_do := format('Open the lane: `flowfabric lanes resume %s`.', quote_literal(v_lane.lane_id));
             v_why.detail := jsonb_build_object(
                 'lane_id', v_lane.lane_id, 'lane_state', v_lane.lane_state, 'state_reason', v_lane.state_reason);
         end if;
@@ -396,7 +405,8 @@ begin
     from flowfabric.ff_scanner as s
     where s.scanner = 'unblock' and s.enabled;
     v_why.summary := 'What it was blocked for' || coalesce(' (' || p_exec.blocking_detail || ')', '') || ' is over.';
-    v_why.what_to_do := 'Nothing, if a tick runs: the scanner unblock puts it back on its queue.';
+    v_why.what_to_do :=
+        'Nothing, if a tick runs: the scanner unblock puts it back on its queue; otherwise run `flowfabric tick`.';
     v_why.detail := jsonb_build_object(
         'blocking_reason', p_exec.blocking_reason, 'blocking_detail', p_exec.blocking_detail, 'is_over', true);
     return v_why;
@@ -432,7 +442,8 @@ begin
     v_why.summary := format(
         'Budget %s has reached its limit of %s %s', v_budget_id, v_limit.limit_value, v_limit.dimension)
         || coalesce(format(' until its reset at %s', flowfabric._ff_utc(v_why.until_ms)), '') || '.';
-    v_why.what_to_do := 'Wait for the reset, or reset the budget with ff_reset_budget.';
+    v_why.what_to_do := format(
+        'Wait for the reset, or reset the budget: `flowfabric budgets reset %s`.', quote_literal(v_budget_id));
     v_why.detail := jsonb_build_object(
         'budget_id', v_budget_id, 'dimension', v_limit.dimension, 'current', v_limit.current_usage,
         'reserved', v_limit.reserved_usage, 'limit', v_limit.limit_value);

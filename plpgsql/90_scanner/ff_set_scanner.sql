@@ -2,7 +2,7 @@
 --
 -- Fence:  none.
 -- Locks:  the ff_scanner row; waits for a tick that is running the scanner.
--- Writes: ff_scanner.
+-- Writes: ff_scanner; ff_operator_event on a change.
 -- Raises: invalid_input.
 -- Retry:  safe; a repeat answers unchanged.
 --
@@ -22,6 +22,7 @@ declare
     c_fn constant text := 'ff_set_scanner';
     v_old flowfabric.ff_scanner;
     v_new flowfabric.ff_scanner;
+    v_now_ms bigint;
 begin
     if p_interval_ms not between 1 and 31536000000 then
         perform flowfabric._ff_raise_invalid(c_fn, 'interval_ms', 'out_of_range', p_interval_ms::text);
@@ -31,8 +32,8 @@ begin
     end if;
     select s.* into v_old from flowfabric.ff_scanner as s where s.scanner = p_scanner for no key update;
     if not found then
-        perform flowfabric._ff_raise_invalid(
-            c_fn, 'scanner', case when p_scanner is null then 'null' else 'unknown' end, p_scanner);
+        perform flowfabric._ff_raise_unknown(
+            c_fn, 'scanner', p_scanner, array(select s.scanner from flowfabric.ff_scanner as s order by s.scanner));
     end if;
 
     v_new := v_old;
@@ -42,12 +43,19 @@ begin
     if v_new = v_old then
         return row('unchanged')::flowfabric.ff_outcome;
     end if;
+    v_now_ms := flowfabric.ff_now_ms();
     update flowfabric.ff_scanner as s
     set enabled = v_new.enabled,
         interval_ms = v_new.interval_ms,
         batch_limit = v_new.batch_limit,
-        next_due_at_ms = least(s.next_due_at_ms, flowfabric.ff_now_ms() + v_new.interval_ms)
+        next_due_at_ms = least(s.next_due_at_ms, v_now_ms + v_new.interval_ms)
     where s.scanner = p_scanner;
+    perform flowfabric._ff_emit_operator(
+        0::smallint, null, null, null, null, 'scanner_changed',
+        jsonb_build_object(
+            'scanner', p_scanner, 'enabled', v_new.enabled, 'interval_ms', v_new.interval_ms,
+            'batch_limit', v_new.batch_limit),
+        v_now_ms);
     return row('changed')::flowfabric.ff_outcome;
 end;
 $$;

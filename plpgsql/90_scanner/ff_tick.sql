@@ -42,8 +42,9 @@ begin
     end if;
     foreach v_scanner in array coalesce(p_scanners, '{}') loop
         if not exists (select from flowfabric.ff_scanner as s where s.scanner = v_scanner) then
-            perform flowfabric._ff_raise_invalid(
-                c_fn, 'scanners', case when v_scanner is null then 'null' else 'unknown' end, v_scanner);
+            perform flowfabric._ff_raise_unknown(
+                c_fn, 'scanners', v_scanner,
+                array(select s.scanner from flowfabric.ff_scanner as s order by s.scanner));
         end if;
     end loop;
 

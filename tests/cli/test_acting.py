@@ -51,7 +51,28 @@ def test_replay_runs_an_ended_execution_once_more(flowfabric: CommandLine, clien
         == "waiting"
     )
     assert "execution_not_terminal" in flowfabric.error("replay", execution_id, exit_code=1)
-    assert "replay 1" in flowfabric.text("replay", failed(client))
+    assert "replay 1." in flowfabric.text("replay", failed(client))
+
+
+def test_replay_of_a_completed_execution_needs_force_and_says_what_is_lost(
+    flowfabric: CommandLine, client: Client, db: Connection
+) -> None:
+    handle = running(client)
+    client.complete_execution(**handle.arguments(), result=b"paid")
+    message = flowfabric.error("replay", handle.execution_id, exit_code=1)
+    assert "replay_needs_force" in message
+    assert "flowfabric replay --force" in message
+    kept = client.get_execution_result(handle.execution_id)
+    assert kept is not None
+    assert kept.result == b"paid"
+
+    said = flowfabric.text("replay", handle.execution_id, "--force", "--by", "ada", "--reason", "wrong rate")
+    assert "Its result is given up." in said
+    assert state_of(client, handle.execution_id) == "waiting"
+    ((details, login),) = db.execute(
+        "select details, session_user from flowfabric.ff_operator_event where event_type = 'replayed'"
+    ).fetchall()
+    assert (details["login"], details["requested_by"], details["reason"]) == (login, "ada", "wrong rate")
 
 
 def test_priority_moves_a_waiting_execution(flowfabric: CommandLine, client: Client) -> None:

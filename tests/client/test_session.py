@@ -8,7 +8,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from psycopg_pool import ConnectionPool
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from flowfabric_client import AsyncClient, Client, Flow, Handle, _session, errors, rows
 from flowfabric_client._call import Call
@@ -276,3 +276,49 @@ def test_columns_that_a_newer_installation_returns_are_left_out(db: Connection) 
     sql = "select 'b1'::text as budget_id, 'new'::text as motto, 'created'::text as outcome"
     call = Call("ff_create_budget", sql, {}, rows.BudgetCreation, False)
     assert Client(db)._one(call) == rows.BudgetCreation(outcome="created", budget_id="b1")
+
+
+def test_one_text_is_no_list_of_texts(database: str) -> None:
+    with Client(database) as client:
+        with pytest.raises(
+            TypeError, match=r"lanes is a list of values; one str was given: write \['default'\]"
+        ):
+            client.claim_next("default", "pool", "pool-1")
+        with pytest.raises(TypeError, match="capabilities"):
+            client.claim_next(["default"], "pool", "pool-1", capabilities="gpu")
+        with pytest.raises(TypeError, match="payloads is a list of values; one bytes was given"):
+            client.create_executions(["greet"], payloads=b"{}")  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="one dict was given"):
+            client.create_executions(["greet"], policies={})  # type: ignore[arg-type]
+        assert client.list_lanes() == []
+
+    async def claim() -> None:
+        async with AsyncClient(database) as client:
+            await client.claim_next("default", "pool", "pool-1")
+
+    with pytest.raises(TypeError, match="lanes is a list of values"):
+        asyncio.run(claim())
+
+
+def test_a_client_refuses_the_other_kind_of_connection(database: str) -> None:
+    async def try_both() -> None:
+        async with await psycopg.AsyncConnection.connect(database) as connection:
+            with pytest.raises(TypeError, match="Client cannot work on AsyncConnection: use AsyncClient"):
+                Client(connection)  # type: ignore[arg-type]
+        pool = AsyncConnectionPool(database, open=False)
+        with pytest.raises(TypeError, match="Client cannot work on AsyncConnectionPool: use AsyncClient"):
+            Client(pool)  # type: ignore[arg-type]
+        with (
+            psycopg.connect(database) as other,
+            pytest.raises(TypeError, match="AsyncClient cannot work on Connection: use Client"),
+        ):
+            AsyncClient(other)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="AsyncClient cannot work on ConnectionPool: use Client"):
+            AsyncClient(ConnectionPool(database, open=False))  # type: ignore[arg-type]
+        for client in (Client, AsyncClient):
+            with pytest.raises(
+                TypeError, match="give it a connection string, a psycopg connection or a pool"
+            ):
+                client(7)  # type: ignore[arg-type]
+
+    asyncio.run(try_both())

@@ -108,7 +108,7 @@ def test_after_every_event_the_engine_is_where_the_model_is(
                 if model.states[name] not in ENDED.values():
                     assert refused(engine, flow, name, event) == "execution_not_terminal"
                     continue
-                call(engine, "ff_replay_execution", execution_id=flow.ids[name])
+                call(engine, "ff_replay_execution", execution_id=flow.ids[name], force=True)
                 model.replay(name)
             elif model.may(name, event):
                 flow.end(engine, name, event)

@@ -136,7 +136,7 @@ def wreak_havoc(flow: SubmittedFlow, chance: random.Random, rounds: int) -> Ask:
         elif what < 0.83:
             flow.end(session, name, "expired")
         elif what < 0.90:
-            call(session, "ff_replay_execution", execution_id=flow.ids[name])
+            call(session, "ff_replay_execution", execution_id=flow.ids[name], force=True)
         elif what < 0.97:
             call_all(session, "ff_dispatch_dependencies", limit=5)
         else:

@@ -177,7 +177,11 @@ _STORED = """
                 from flowfabric.ff_completion_event as v
                 where v.partition_key = e.partition_key and v.execution_id = e.execution_id),
             'operator_events', (
-                select coalesce(jsonb_agg(to_jsonb(v) - 'xact_id' order by v.event_id), '[]')
+                -- The login and the role are those of the test, not of the model.
+                select coalesce(jsonb_agg(
+                    (to_jsonb(v) - 'xact_id')
+                    || jsonb_build_object('details', v.details - '{login,role}'::text[])
+                    order by v.event_id), '[]')
                 from flowfabric.ff_operator_event as v
                 where v.partition_key = e.partition_key and v.execution_id = e.execution_id))
     from flowfabric.ff_exec_core as e"""

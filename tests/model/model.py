@@ -44,6 +44,7 @@ SQLSTATES = {
     "execution_not_terminal": "ZS013",
     "max_replays_exhausted": "ZS014",
     "grant_already_exists": "ZS017",
+    "replay_needs_force": "ZS037",
 }
 
 NUM_FLOW_PARTITIONS = 256
@@ -1148,6 +1149,12 @@ class World:
         self._end_attempt(e, "ended_cancelled", f"cancelled: {reason}")
         e.cancellation_reason, e.cancelled_by = reason, source
         self._become_terminal(e, "cancelled", ("released", "cancelled"))
+        if source != "lease_holder":
+            self._emit_operator(
+                e,
+                "cancelled",
+                {"source": source, "cancelled_from": cancelled_from, "reason": reason or None},
+            )
         return {
             "outcome": "cancelled",
             "execution_id": e.execution_id,
@@ -1182,6 +1189,16 @@ class World:
         self._lose_lease(e, "lease_revoked")
         e.lease_revoked_at_ms, e.lease_revoke_reason = self.now_ms, reason
         self._emit_lease(e, "revoked", reason)
+        self._emit_operator(
+            e,
+            "lease_revoked",
+            {
+                "lease_epoch": e.current_lease_epoch,
+                "worker_id": e.current_worker_id,
+                "worker_instance_id": e.current_worker_instance_id,
+                "reason": reason,
+            },
+        )
         return {
             "outcome": "revoked",
             "reason": None,
@@ -1299,7 +1316,12 @@ class World:
         return {"outcome": "unblocked", "public_state": e.public_state}
 
     def replay_execution(
-        self, *, execution_id: str, reason: str | None = None, requested_by: str | None = None
+        self,
+        *,
+        execution_id: str,
+        reason: str | None = None,
+        requested_by: str | None = None,
+        force: bool = False,
     ) -> Row:
         e = self._find(execution_id)
         if e.lifecycle_phase != "terminal":
@@ -1314,9 +1336,16 @@ class World:
                 replay_count=e.replay_count,
                 max_replay_count=limit,
             )
+        previous_outcome = e.terminal_outcome
+        if previous_outcome == "success" and not force:
+            raise RefusedError(
+                "replay_needs_force", execution_id=e.execution_id, terminal_outcome=previous_outcome
+            )
+        result_given_up = e.result is not None or e.result_encoding is not None
         self._become_eligible(e)
         e.terminal_outcome, e.attempt_state = "none", "pending_replay_attempt"
         e.replay_count += 1
+        e.retry_count = e.lease_reclaim_count = 0
         e.terminal_at_ms = e.purge_after_ms = e.deadline_at_ms = None
         e.ended_lease_id = e.ended_worker_id = e.ended_worker_instance_id = None
         e.result = e.result_encoding = None
@@ -1326,7 +1355,17 @@ class World:
         # An execution that ended with a retry ahead of it waits for its replay now.
         e.pending_retry_reason = None
         self._emit_operator(
-            e, "replayed", {"branch": "normal", "replay_count": e.replay_count, "unsatisfied": 0}
+            e,
+            "replayed",
+            {
+                "branch": "normal",
+                "replay_count": e.replay_count,
+                "unsatisfied": 0,
+                "previous_outcome": previous_outcome,
+                "result_given_up": result_given_up,
+                "reason": reason or None,
+                "requested_by": requested_by or None,
+            },
         )
         return {
             "outcome": "replayed",
@@ -1335,6 +1374,7 @@ class World:
             "replay_count": e.replay_count,
             "unsatisfied_count": 0,
             "stale_upstream_count": 0,
+            "result_given_up": result_given_up,
         }
 
     def set_execution_tags(self, *, execution_id: str, tags: dict[str, str]) -> Row:
@@ -1351,7 +1391,7 @@ class World:
             {
                 "occurred_at_ms": self.now_ms,
                 "event_type": event_type,
-                "details": dict(details),
+                "details": {name: value for name, value in details.items() if value is not None},
                 "flow_id": None,
                 "namespace": e.namespace,
                 "instance_tag": e.instance_tag,

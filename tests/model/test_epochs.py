@@ -207,7 +207,7 @@ WAYS: dict[str, tuple[tuple[Step, ...], Step]] = {
     "replay after success": (
         (
             lambda life: life.give_up("ff_complete_execution"),
-            lambda life: life.operate("ff_replay_execution"),
+            lambda life: life.operate("ff_replay_execution", force=True),
         ),
         Life.claim,
     ),

@@ -616,6 +616,7 @@ class EngineMachine(RuleBasedStateMachine):
             execution_id=execution_id,
             reason=draw(st.sampled_from([None, "try again"])),
             requested_by=draw(st.sampled_from([None, "somebody"])),
+            force=draw(st.sampled_from([True, True, False])),
         )
 
     def set_tags(self, draw: Draw, execution_id: str) -> None:

@@ -48,9 +48,12 @@ class Transition:
     attempt: str = "keep"
     #: By how much counters grow; all others stay.
     counts: dict[str, int] = field(default_factory=dict)
+    #: Which counters start from zero again.
+    resets: tuple[str, ...] = ()
 
 
 _EPOCH = {"current_lease_epoch": 1}
+_TRIES = ("retry_count", "lease_reclaim_count")
 _NEW_ATTEMPT = {"current_lease_epoch": 1, "total_attempt_count": 1}
 _LEASED = "active / leased / not_applicable / none / none / running_attempt -> active"
 _UNCHANGED = "keep / keep / keep / keep / keep / keep -> keep"
@@ -103,10 +106,13 @@ TRANSITIONS = {
         "runnable / unowned / blocked_by_operator / paused_by_operator / none / keep -> waiting",
     ),
     "T32": Transition(f"{_ELIGIBLE} / keep -> waiting"),
-    "T33": Transition(f"{_ELIGIBLE} / pending_replay_attempt -> waiting", counts={"replay_count": 1}),
+    "T33": Transition(
+        f"{_ELIGIBLE} / pending_replay_attempt -> waiting", counts={"replay_count": 1}, resets=_TRIES
+    ),
     "T34": Transition(
         f"{_DEPENDENT} / pending_replay_attempt -> waiting_children",
         counts={"replay_count": 1},
+        resets=_TRIES,
     ),
     "T35": Transition(_UNCHANGED),
 }
@@ -480,6 +486,14 @@ unblock if it waits for a quota
 
 replay
     ended: no replay left           ZS014 max_replays_exhausted
+    ended: completed*               ZS037 replay_needs_force
+    ended: skipped                  replayed -> T34
+    ended: *                        replayed -> T33
+    no such execution               ZN001 execution_not_found
+    *                               ZS013 execution_not_terminal
+
+replay by force
+    ended: no replay left           ZS014 max_replays_exhausted
     ended: skipped                  replayed -> T34
     ended: *                        replayed -> T33
     no such execution               ZN001 execution_not_found
@@ -635,6 +649,7 @@ OPERATIONS = {
         "ff_unblock_execution", {"expected_blocking_reason": "waiting_for_quota"}, role="operator"
     ),
     "replay": Operation("ff_replay_execution", role="operator"),
+    "replay by force": Operation("ff_replay_execution", {"force": True}, role="operator"),
     "tag": Operation("ff_set_execution_tags", {"tags": {"app.run": "7"}}, role="producer"),
     "tag with a bad key": Operation("ff_set_execution_tags", {"tags": {"App": "7"}}, role="producer"),
     "complete in a batch": Operation("ff_complete_executions", fence="latest", is_batch=True),
@@ -656,7 +671,7 @@ STATES = {
     "no such execution": (),
     "waiting: first attempt": ("create",),
     "waiting: retry": ("create", "take", "fail with a retry left", "wait 500 ms", "promote"),
-    "waiting: replay": ("create", "take", "complete", "replay"),
+    "waiting: replay": ("create", "take", "complete", "replay by force"),
     "waiting: replay, never claimed": ("create", "cancel as an operator", "replay"),
     "waiting: past its deadline": ("create with a deadline", "wait 1 ms"),
     "waiting: paused": ("create", "take", "wait for children"),
@@ -916,7 +931,10 @@ def transition_differences(transition: Transition, before: Row | None, after: Ro
     if expected[5] == "ended":
         expected[5] = "attempt_terminal" if core["total_attempt_count"] else "keep"
     vector = [old_core[name] if part == "keep" else part for name, part in zip(VECTOR, expected, strict=True)]
-    counts = {name: old_core[name] + transition.counts.get(name, 0) for name in COUNTERS}
+    counts = {
+        name: 0 if name in transition.resets else old_core[name] + transition.counts.get(name, 0)
+        for name in COUNTERS
+    }
     old_attempts = before["attempts"] if before else []
     attempts = [
         transition.attempt

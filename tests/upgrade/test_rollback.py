@@ -237,7 +237,7 @@ def test_executions_with_all_their_rows_go_on_after_the_upgrade(upgraded: Instal
     assert call(db, "ff_get_execution_result", execution_id=waiting)["result"] == b"done"
 
     assert call(db, "ff_get_execution_result", execution_id=ended)["result"] == b"output"
-    call(db, "ff_replay_execution", execution_id=ended)
+    call(db, "ff_replay_execution", execution_id=ended, force=True)
     (replay,) = claim_undone(db)
     assert (replay["execution_id"], replay["payload"]) == (ended, b"input")
     call(db, "ff_complete_execution", **fence_of(replay))

@@ -98,7 +98,7 @@ def test_a_new_attempt_finds_the_children_of_the_last_and_a_replay_makes_others(
     with running(worker) as run:
         run.wait_for(events.Completed, 2)
         assert len(set(spawned)) == 1
-        client.replay_execution(execution_id)
+        client.replay_execution(execution_id, force=True)
         run.wait_for(events.Completed, 4)
     assert len(set(spawned)) == 2
     assert children_of(db, execution_id) == 2

@@ -257,7 +257,7 @@ def test_answers_outlive_a_lost_lease_and_a_retry_but_not_a_replay(
         assert [event.how for event in run.all(events.Claimed)] == ["fresh", "resumed", "reclaimed", "fresh"]
         assert result_of(client, execution_id) == b"2 yes"
         db.execute("delete from doorbell")
-        client.replay_execution(execution_id)
+        client.replay_execution(execution_id, force=True)
         run.wait_for(events.WasSuspended, 2)
         ring(client, db, "question", "no")
         run.wait_for(events.Completed, 2)

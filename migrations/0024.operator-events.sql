@@ -1,0 +1,36 @@
+-- Operator events say who acted and why, for every verb of an operator; a replay says whether it gave up a result.
+--
+-- The list of event types moves from a CHECK into _ff_operator_event_types, the one place where a type is added.
+--
+-- Locks:  ff_operator_event, ACCESS EXCLUSIVE for a moment.
+-- Beside: the functions of the previous release continue to work; their replays leave the new field NULL.
+-- depends: 0023.floors-move-on
+
+alter table flowfabric.ff_operator_event drop constraint if exists ff_operator_event_event_type_is_known;
+
+comment on table flowfabric.ff_operator_event is
+'Stream operator: one row per action of an operator that changed something.';
+comment on column flowfabric.ff_operator_event.partition_key is
+'Partition of the execution, flow or lane; 0 for anything else.';
+comment on column flowfabric.ff_operator_event.execution_id is
+'Execution acted upon; null for anything else.';
+comment on column flowfabric.ff_operator_event.flow_id is
+'Flow acted upon; null for anything else.';
+comment on column flowfabric.ff_operator_event.details is
+'Facts of the action by event_type; always login, and role, reason and requested_by where there is one.';
+
+do $$
+begin
+    if not exists (
+        select from pg_catalog.pg_attribute as a
+        where a.attrelid = 'flowfabric.ff_replay'::pg_catalog.regclass and a.attname = 'result_given_up'
+            and not a.attisdropped)
+    then
+        alter type flowfabric.ff_replay add attribute result_given_up boolean;
+    end if;
+end;
+$$;
+
+insert into flowfabric.ff_migration_annotation (version, name, applied_at_ms, backward_compatible)
+values (24, 'operator-events', floor(extract(epoch from clock_timestamp()) * 1000)::bigint, true)
+on conflict (version) do nothing;
