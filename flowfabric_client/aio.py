@@ -448,12 +448,11 @@ class AsyncClient(AsyncWatchingSession):
         results: Sequence[bytes | None] | None = None,
         result_encodings: Sequence[str | None] | None = None,
     ) -> list[rows.ExecutionItem]:
-        """Completes up to 1000 executions in one call; one row per item says whether it was completed or
-        why it was refused.
+        """Completes up to 1000 executions and waits for none; one row per item says completed, busy or why
+        it was refused.
 
         Raises: invalid_input for the call as a whole: an array that is missing, nested, too long or of
-            another length. An item's refusal is its row: invalid_input, flow_membership_changed and the codes
-            of _ff_check_fence.
+            another length. An item's refusal is its row: invalid_input and the codes of _ff_check_fence.
         """
         return await self._all(
             _calls.complete_executions(
@@ -904,12 +903,12 @@ class AsyncClient(AsyncWatchingSession):
         failure_categories: Sequence[str | None] | None = None,
         retry_policies: Sequence[JsonObject | None] | None = None,
     ) -> list[rows.FailureItem]:
-        """Fails up to 1000 attempts in one call; one row per item says whether it is retried, has ended,
-        or why it was refused.
+        """Fails up to 1000 attempts and waits for none; one row per item says retried, ended, busy or why
+        it was refused.
 
         Raises: invalid_input for the call as a whole: an array that is missing, nested, too long or of
-            another length. An item's refusal is its row: invalid_input, invalid_policy_json,
-            flow_membership_changed and the codes of _ff_check_fence.
+            another length. An item's refusal is its row: invalid_input, invalid_policy_json and the codes of
+            _ff_check_fence.
         """
         return await self._all(
             _calls.fail_executions(

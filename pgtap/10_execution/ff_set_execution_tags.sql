@@ -1,7 +1,7 @@
 -- Tags: adding and replacing them, before and after the end of an execution.
 begin;
 \ir ../helpers.sql
-select plan(48);
+select plan(52);
 
 select ff_tap.freeze_time(1000);
 \set execution '{fp:86}:00000000-0000-4000-8000-000000000001'
@@ -9,9 +9,11 @@ select ff_tap.execution(:'execution', p_tags => '{"app.run": "1"}');
 prepare tag (text, jsonb) as select outcome, tag_count from flowfabric.ff_set_execution_tags($1, $2);
 create function pg_temp.tags(p_execution_id text) returns jsonb language sql stable
 as $$
-    select p.tags
-    from flowfabric.ff_exec_payload as p, flowfabric.ff_parse_execution_id(p_execution_id) as k
-    where p.partition_key = k.partition_key and p.execution_id = k.execution_id
+    select d.tags from flowfabric.ff_describe_execution(p_execution_id) as d
+$$;
+create function pg_temp.changed_at_ms(p_execution_id text) returns bigint language sql stable
+as $$
+    select d.last_mutation_at_ms from flowfabric.ff_describe_execution(p_execution_id) as d
 $$;
 
 -- Setting
@@ -22,20 +24,34 @@ select results_eq(
     format('execute tag(%L, %L)', :'execution', '{"app.owner": "mail"}'), $$ values ('ok', 1) $$, 'one tag is set');
 select is(
     pg_temp.tags(:'execution'), '{"app.run": "1", "app.owner": "mail"}'::jsonb, 'beside those that were there');
+select is(to_jsonb(ff_tap.core(:'execution')), :'core_before'::jsonb, 'the row that workers need does not change');
+select is(pg_temp.changed_at_ms(:'execution'), 2000::bigint, 'but readers see the time of the last write');
 select is(
-    to_jsonb(ff_tap.core(:'execution')), :'core_before'::jsonb || '{"last_mutation_at_ms": 2000}',
-    'of the execution only the time of the last write changes');
+    (ff_tap.payload_row(:'execution')).tags, '{"app.run": "1"}'::jsonb, 'and the tags of the creation stay as they are');
 select results_eq(
     format('execute tag(%L, %L)', :'execution', '{"app.run": "2", "a.b": "", "app.sub.field": "ü"}'),
     $$ values ('ok', 3) $$, 'several are set at once');
 select is(
     pg_temp.tags(:'execution'), '{"app.run": "2", "app.owner": "mail", "a.b": "", "app.sub.field": "ü"}'::jsonb,
     'a tag that was there is replaced');
+select is(
+    (select row(
+        flowfabric.ff_get_execution_tag(c.id, 'app.run'), flowfabric.ff_get_execution_tag(c.id, 'app.owner'),
+        (select v.tags ->> 'app.run' from flowfabric.ff_v_execution as v where v.execution_id = c.id),
+        (select x.tags ->> 'app.run' from flowfabric.ff_read_execution_context(c.id) as x))::text
+     from (values (:'execution')) as c (id)),
+    '(2,mail,2,2)', 'every reader has the newest value');
+select results_eq(
+    $$ select t.value, l.execution_id
+       from unnest(array['1', '2']) as t (value)
+       left join lateral flowfabric.ff_list_executions(p_tag_key => 'app.run', p_tag_value => t.value) as l on true
+       order by 1 $$,
+    format($$ values ('1', null), ('2', %L) $$, :'execution'), 'a list by tag knows the newest value only');
 select ff_tap.freeze_time(3000);
 select results_eq(
     format('execute tag(%L, %L)', :'execution', '{"app.run": "2"}'), $$ values ('ok', 1) $$,
     'the same tag again is no error');
-select is((ff_tap.core(:'execution')).last_mutation_at_ms, 3000::bigint, 'and moves the time of the last write');
+select is(pg_temp.changed_at_ms(:'execution'), 3000::bigint, 'and moves the time of the last write');
 
 -- The instance tag
 
@@ -64,8 +80,8 @@ select is(
     ff_tap.vector('{fp:86}:00000000-0000-4000-8000-000000000002'),
     'terminal / unowned / not_applicable / none / success / attempt_terminal -> completed', 'which stays as it ended');
 select is(
-    (select (e.last_mutation_at_ms, e.last_transition_at_ms)::text
-     from ff_tap.core('{fp:86}:00000000-0000-4000-8000-000000000002') as e),
+    (select (d.last_mutation_at_ms, d.last_transition_at_ms)::text
+     from flowfabric.ff_describe_execution('{fp:86}:00000000-0000-4000-8000-000000000002') as d),
     '(4000,3000)', 'tagging is a write and no transition');
 -- Refusals
 
@@ -95,7 +111,7 @@ select is(
     '{"code": "invalid_tag_key", "fn": "ff_set_execution_tags", "key": "Z"}',
     'the first malformed key in byte order is named');
 select is(pg_temp.tags(:'execution'), :'tags_before'::jsonb, 'nothing is written if any key is malformed');
-select is((ff_tap.core(:'execution')).last_mutation_at_ms, 3000::bigint, 'not even the time');
+select is(pg_temp.changed_at_ms(:'execution'), 3000::bigint, 'not even the time');
 
 select throws_ok(
     $$ execute tag('{fp:86}:00000000-0000-4000-8000-0000000000ff', '{"app.a": "x"}') $$, 'ZN001',

@@ -1,7 +1,7 @@
 -- Small payloads: which payloads stand in the execution's own row, and that nobody who reads or writes one can tell.
 begin;
 \ir ../50_flow/helpers.sql
-select plan(46);
+select plan(54);
 
 select ff_tap.freeze_time(1000);
 
@@ -90,9 +90,11 @@ select is(
 
 create temporary table way (number integer, name text, with_payload boolean) on commit drop;
 insert into way (number, name, with_payload)
-select row_number() over (), w.name, p.with_payload
+select row_number() over (partition by r.round order by w.name, p.with_payload) + 200 * r.round, w.name, p.with_payload
 from unnest(array['one by one', 'at once', 'with capabilities', 'after lost leases']) as w (name)
-cross join unnest(array[true, false]) as p (with_payload);
+cross join unnest(array[true, false]) as p (with_payload)
+-- Twice: the second time with tags that are set after the creation, of which claims then know.
+cross join unnest(array[0, 1]) as r (round);
 create function ff_tap.lane(p_way integer)
 returns text
 language sql immutable
@@ -146,6 +148,26 @@ select results_eq(
         'claims %s return %s and what came with them', w.name,
         case when w.with_payload then 'payloads' else 'no payloads' end))
 from way as w
+where w.number < 200
+order by w.number;
+select flowfabric.ff_set_execution_tags(ff_tap.m(w.number * 10 + x.number), '{"app.run": "8", "app.late": "yes"}')
+from way as w
+cross join unnest(array[1, 4]) as x (number)
+where w.number > 200;
+select results_eq(
+    format('select ff_tap.claims(%s)', w.number),
+    format(
+        $$ select row(
+               case when %L then nullif(c.input_payload, '') end, c.payload_encoding,
+               case when n in (1, 4) then '{"app.run": "8", "app.late": "yes"}'::jsonb else '{}' end, c.policy)::text
+           from generate_series(1, 4) as n
+           cross join lateral flowfabric.ff_read_execution_context(ff_tap.m(%s + n)) as c order by n $$,
+        w.with_payload, w.number * 10),
+    format(
+        'claims %s return %s and tags that were set later', w.name,
+        case when w.with_payload then 'payloads' else 'no payloads' end))
+from way as w
+where w.number > 200
 order by w.number;
 
 -- From a claim to retention, for an execution that ends alone, one that ends in a batch and a member of a flow
@@ -203,8 +225,8 @@ select is(ff_tap.claimed(l.number), 'input {}', l.what || ': the next claim has 
 select ff_tap.complete(l.number, 'second output') from life as l;
 select flowfabric.ff_set_execution_tags(ff_tap.m(l.number), '{"app.run": "7"}') from life as l;
 select is(
-    ff_tap.stored(l.number), 'beside it, input, second output/text',
-    l.what || ': tags draw the payload to them, and leave the result alone')
+    ff_tap.stored(l.number), 'in its own row and beside {}, input, second output/text',
+    l.what || ': tags leave payload and result where they are')
 from life as l;
 select flowfabric.ff_replay_execution(ff_tap.m(l.number), p_force => true) from life as l;
 select is(
@@ -214,7 +236,7 @@ select ff_tap.complete(l.number, 'third output') from life as l;
 
 select ff_tap.execution(ff_tap.m(104), p_lane_id => 'life-104', p_payload => 'input');
 select flowfabric.ff_set_execution_tags(ff_tap.m(104), '{"app.run": "7"}');
-select is(ff_tap.stored(104), 'beside it, input', 'tags draw the payload of a waiting execution to them');
+select is(ff_tap.stored(104), 'in its own row, input', 'tags leave the payload of a waiting execution alone');
 select is(ff_tap.claimed(104), 'input {"app.run": "7"}', 'and its claim has both');
 select ff_tap.execution(ff_tap.m(105), p_lane_id => 'life-105');
 select flowfabric.ff_set_execution_tags(ff_tap.m(105), '{"app.run": "7"}');
@@ -255,8 +277,11 @@ select is_empty(
        where p.execution_id in (select ff_tap.eid(l.number) from life as l)
        union all
        select e.execution_id from flowfabric.ff_exec_core as e
-       where e.execution_id in (select ff_tap.eid(l.number) from life as l) $$,
-    'retention leaves neither row');
+       where e.execution_id in (select ff_tap.eid(l.number) from life as l)
+       union all
+       select t.execution_id from flowfabric.ff_exec_tag as t
+       where t.execution_id in (select ff_tap.eid(l.number) from life as l) $$,
+    'retention leaves no row');
 select is_empty(
     'select r.* from flowfabric.ff_get_execution_result(ff_tap.m(101)) as r', 'nor a result without a value');
 select * from finish();

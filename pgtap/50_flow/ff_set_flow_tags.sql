@@ -1,7 +1,7 @@
 -- Tags of a flow: merged, never taken away, all of them or none.
 begin;
 \ir helpers.sql
-select plan(22);
+select plan(24);
 
 prepare tag (uuid, jsonb) as select t.* from flowfabric.ff_set_flow_tags($1, $2) as t;
 
@@ -11,14 +11,22 @@ select ff_tap.freeze_time(2000);
 select results_eq(
     format('execute tag(%L, %L)', ff_tap.flow_id(), '{"app.team": "blue"}'), 'values (1)', 'one tag is set');
 select is(
-    (select row(f.tags, f.last_mutation_at_ms, f.graph_revision) from flowfabric.ff_flow_core as f),
+    (select row(f.tags, f.last_mutation_at_ms, f.graph_revision)
+     from flowfabric.ff_describe_flow(ff_tap.flow_id()) as f),
     row('{"app.team": "blue"}'::jsonb, 2000::bigint, 1::bigint), 'the flow has changed, its graph has not');
+select is(
+    (select row(f.tags, f.last_mutation_at_ms) from flowfabric.ff_flow_core as f),
+    row('{}'::jsonb, 1000::bigint), 'and not the row that the ends of its members need');
 select results_eq(
     format('execute tag(%L, %L)', ff_tap.flow_id(), '{"app.team": "red", "app.sub.field": "x", "a.1": ""}'),
     'values (3)', 'three tags are set');
 select is(
-    (select f.tags from flowfabric.ff_flow_core as f),
+    (select f.tags from flowfabric.ff_describe_flow(ff_tap.flow_id()) as f),
     '{"app.team": "red", "app.sub.field": "x", "a.1": ""}'::jsonb, 'old ones are replaced, new ones added');
+select is(
+    (select row(v.tags ->> 'app.team', flowfabric.ff_get_flow_tag(v.flow_id, 'app.team'))::text
+     from flowfabric.ff_v_flow as v),
+    '(red,red)', 'every reader has the newest value');
 select results_eq(
     format('execute tag(%L, %L)', ff_tap.flow_id(), '{"a.1": ""}'), 'values (1)',
     'the repeat counts what it was given');

@@ -114,7 +114,8 @@ language sql stable
 as $$
     select jsonb_build_object(
         'flow', (
-            select to_jsonb(f) - array['flow_id', 'partition_key'] from flowfabric.ff_flow_core as f
+            select to_jsonb(f) - array['flow_id', 'partition_key', 'tags'] || jsonb_build_object('all_tags', d.tags)
+            from flowfabric.ff_flow_core as f, flowfabric.ff_describe_flow(f.flow_id) as d
             where f.flow_id = p_flow_id),
         'members', (
             select jsonb_agg(

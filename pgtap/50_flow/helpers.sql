@@ -236,6 +236,7 @@ language sql stable
 as $$
     select jsonb_build_object(
         'flows', (select jsonb_agg(to_jsonb(t) order by t.flow_id) from flowfabric.ff_flow_core as t),
+        'flow_tags', (select jsonb_agg(to_jsonb(t) order by t.flow_id) from flowfabric.ff_flow_tag as t),
         'members', (select jsonb_agg(to_jsonb(t) order by t.execution_id) from flowfabric.ff_exec_core as t),
         'notes', (select jsonb_agg(to_jsonb(t) order by t.execution_id) from flowfabric.ff_exec_note as t),
         'payloads', (select jsonb_agg(to_jsonb(t) order by t.execution_id) from flowfabric.ff_exec_payload as t),

@@ -95,6 +95,7 @@ select flowfabric.ff_issue_grant_and_claim(
     :'execution', 30000, p_lease_id => ff_tap.lease_id(), p_attempt_id => ff_tap.attempt_id(),
     p_attempt_policy => '{}');
 update flowfabric.ff_exec_core as e set flow_id = :'flow';
+select flowfabric.ff_set_execution_tags(:'execution', '{"app.run": "7"}');
 select flowfabric.ff_complete_execution(:'execution', ff_tap.lease_id(), 1, ff_tap.attempt_id(), 'result');
 select flowfabric._ff_note_failure(ff_tap.core(:'execution'), 'a note');
 insert into flowfabric.ff_stream_meta (partition_key, execution_id, attempt_index, created_at_ms, closed_at_ms)
@@ -407,6 +408,8 @@ values (86, right(ff_tap.id(1), 36)::uuid, :'uuid');
 insert into flowfabric.ff_flow_summary (
     partition_key, flow_id, total_members, sampled_members, public_flow_state, last_summary_update_at)
 values (86, right(ff_tap.id(1), 36)::uuid, 2, 2, 'completed', 1000);
+insert into flowfabric.ff_flow_tag (partition_key, flow_id, tags, updated_at_ms)
+values (86, right(ff_tap.id(1), 36)::uuid, '{"app.run": "7"}', 1000);
 select results_eq(
     $$execute trim(100, 'default', null)$$, 'values (0, 0, 0, 0, false)', 'a call for a lane leaves flows alone');
 select results_eq(
@@ -423,7 +426,8 @@ select is(
          select 'ff_pending_cancel_groups' from flowfabric.ff_pending_cancel_groups union all
          select 'ff_cancel_backlog' from flowfabric.ff_cancel_backlog union all
          select 'ff_cancel_backlog_member' from flowfabric.ff_cancel_backlog_member union all
-         select 'ff_flow_summary' from flowfabric.ff_flow_summary
+         select 'ff_flow_summary' from flowfabric.ff_flow_summary union all
+         select 'ff_flow_tag' from flowfabric.ff_flow_tag
      ) as t),
     null, 'with everything that belongs to it');
 

@@ -1,14 +1,16 @@
 -- ff_set_execution_tags: add tags to an execution, or replace them.
 --
 -- Fence:  none; a tag is no state.
--- Locks:  the ff_exec_core row.
--- Writes: ff_exec_payload (tags, and a payload that was small), ff_exec_core (instance_tag, small_payload,
---         last_mutation_at_ms).
+-- Locks:  the ff_exec_core row FOR KEY SHARE, which only its deletion conflicts with; the ff_exec_tag row. The instance
+--         tag locks the ff_exec_core row as any change does. The first call of an installation locks
+--         ff_partition_config.
+-- Writes: ff_exec_tag; the instance_tag of ff_exec_core; has_late_tags of ff_partition_config, once.
 -- Raises: invalid_input, execution_not_found, invalid_tag_key.
--- Retry:  safe; a repeat changes nothing but last_mutation_at_ms.
+-- Retry:  safe; a repeat changes nothing but the time of the last change.
 --
--- Works on an ended execution too: tags are for people and filters, who look at it after its end. A tag is never taken
--- away. Events carry the instance tag that the execution had when they were written.
+-- A caller may keep its transaction open for long. Claims, renewals and ends must not wait for it, so the tags have a
+-- row that none of them needs. Works on an ended execution too: tags are for people and filters, who look at it after
+-- its end. A tag is never taken away. Events carry the instance tag that the execution had when they were written.
 create or replace function flowfabric.ff_set_execution_tags(p_execution_id text, p_tags jsonb)
 returns flowfabric.ff_tagging
 language plpgsql volatile security definer
@@ -19,6 +21,8 @@ as $$
 declare
     c_fn constant text := 'ff_set_execution_tags';
     v_key flowfabric.ff_execution_key := flowfabric._ff_parse_execution_id(p_execution_id, c_fn);
+    v_instance_tag_key text;
+    v_has_late_tags boolean;
     v_now_ms bigint;
 begin
     if p_tags is null then
@@ -31,26 +35,29 @@ begin
 
     perform from flowfabric.ff_exec_core as e
     where e.partition_key = v_key.partition_key and e.execution_id = v_key.execution_id
-    for no key update;
+    for key share;
     if not found then
         perform flowfabric._ff_raise_not_found(v_key, c_fn);
     end if;
     v_now_ms := flowfabric.ff_now_ms();
     perform flowfabric._ff_check_tag_keys(p_tags, c_fn);
 
-    -- A small payload moves to its tags: a claim that finds it in the execution's row looks for nothing else.
-    insert into flowfabric.ff_exec_payload as p (partition_key, execution_id, payload, tags)
-    select e.partition_key, e.execution_id, nullif(e.small_payload, ''), p_tags
-    from flowfabric.ff_exec_core as e
-    where e.partition_key = v_key.partition_key and e.execution_id = v_key.execution_id
+    select c.instance_tag_key, c.has_late_tags into v_instance_tag_key, v_has_late_tags
+    from flowfabric.ff_partition_config as c;
+    if p_tags ? v_instance_tag_key then
+        update flowfabric.ff_exec_core as e
+        set instance_tag = p_tags ->> v_instance_tag_key
+        where e.partition_key = v_key.partition_key and e.execution_id = v_key.execution_id;
+    end if;
+    if not v_has_late_tags then
+        update flowfabric.ff_partition_config as c
+        set has_late_tags = true
+        where not c.has_late_tags;
+    end if;
+    insert into flowfabric.ff_exec_tag as t (partition_key, execution_id, tags, updated_at_ms)
+    values (v_key.partition_key, v_key.execution_id, p_tags, v_now_ms)
     on conflict (partition_key, execution_id) do update
-    set payload = coalesce(p.payload, excluded.payload), tags = p.tags || excluded.tags;
-    update flowfabric.ff_exec_core as e
-    set instance_tag = coalesce(p_tags ->> c.instance_tag_key, e.instance_tag),
-        small_payload = null,
-        last_mutation_at_ms = v_now_ms
-    from flowfabric.ff_partition_config as c
-    where e.partition_key = v_key.partition_key and e.execution_id = v_key.execution_id;
+    set tags = t.tags || excluded.tags, updated_at_ms = excluded.updated_at_ms;
     return row('ok', (select count(*) from jsonb_object_keys(p_tags))::integer)::flowfabric.ff_tagging;
 end;
 $$;
@@ -59,3 +66,18 @@ comment on function flowfabric.ff_set_execution_tags(text, jsonb) is
 'Adds tags to an execution or replaces them, also after its end; all of them or, if one key is malformed, none.';
 
 grant execute on function flowfabric.ff_set_execution_tags(text, jsonb) to flowfabric_producer, flowfabric_operator;
+
+create or replace function flowfabric._ff_all_tags(p_partition_key smallint, p_execution_id uuid, p_given_tags jsonb)
+returns jsonb
+language sql stable
+as $$
+    select coalesce(p_given_tags, '{}') || coalesce(
+        (
+            select t.tags
+            from flowfabric.ff_exec_tag as t
+            where t.partition_key = p_partition_key and t.execution_id = p_execution_id
+        ),
+        '{}')
+$$;
+comment on function flowfabric._ff_all_tags(smallint, uuid, jsonb) is
+'Internal: the tags given at the creation of an execution, and those set later, which win.';

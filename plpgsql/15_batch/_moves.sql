@@ -4,6 +4,11 @@
 -- are changed together, with one statement per table. Every other item gets a look of its own, through the moves of
 -- the single call: there its refusal is found, or the cascade of a flow member runs.
 --
+-- A batch waits for no row that another session holds: one open transaction would stall everything else in the batch,
+-- and all batches behind it. Rows are locked with SKIP LOCKED before anything is written for their items. The end of a
+-- flow member can reach rows that only its cascade finds. It runs in a block with a lock timeout, and is undone if it
+-- meets a row that is held. An item that would have to wait is `busy` and unchanged; its caller repeats it.
+--
 -- Between statements a batch is a set of arrays with one element per item, in the order in which the items are locked;
 -- `items` has the place of each in the caller's arrays. An item that is not held has NULL for the ctid of its row. The
 -- ctid cannot change while the row's lock is held. Items are numbers that subscript arrays, because UNNEST of several
@@ -128,7 +133,8 @@ comment on function flowfabric._ff_is_repeat(smallint[], uuid[], integer) is
 
 -- Locks
 
--- Membership is read without a lock: a flow is locked before its members (spec 30, R8).
+-- Membership is read without a lock: a flow is locked before its members. A flow that another session holds is left
+-- out, so its members are busy. A missing flow row counts as locked: retention may have removed it.
 create or replace function flowfabric._ff_lock_batch_flows(p_partition_keys smallint[], p_execution_ids uuid[])
 returns uuid[]
 language plpgsql volatile
@@ -155,22 +161,24 @@ begin
         order by u.partition_key, e.flow_id
         offset 0
     ) as f
-    -- A missing flow row is tolerated: retention may have removed it.
     left join lateral (
         select c.flow_id
         from flowfabric.ff_flow_core as c
         where c.partition_key = f.partition_key and c.flow_id = f.flow_id
-        for no key update
-    ) as locked on true;
+        for no key update skip locked
+    ) as locked on true
+    where locked.flow_id is not null or not exists (
+        select from flowfabric.ff_flow_core as c
+        where c.partition_key = f.partition_key and c.flow_id = f.flow_id);
     return coalesce(v_flow_ids, '{}');
 end;
 $$;
 comment on function flowfabric._ff_lock_batch_flows(smallint[], uuid[]) is
-'Internal: locks the flows of the executions of a batch, ascending, and returns their ids.';
+'Internal: locks the flows of the executions of a batch that no other session holds, and returns their ids.';
 
 -- The clock is read when the last lock is held; then only leases that were about to expire need a second look. Whatever
--- changes a row must be a statement of its own: the version of a row that this one waited for is visible only to the
--- next.
+-- changes a row must be a statement of its own: a version of a row that was committed while this one ran is visible
+-- only to the next.
 create or replace function flowfabric._ff_lock_batch(
     p_items integer[],
     p_partition_keys smallint[],
@@ -220,7 +228,7 @@ begin
             from flowfabric.ff_exec_core as c
             where c.partition_key = p_partition_keys[n.number] and c.execution_id = p_execution_ids[n.number]
                 and not flowfabric._ff_is_repeat(p_partition_keys, p_execution_ids, n.number)
-            for no key update
+            for no key update skip locked
         ) as e on true
         offset 0
     ) as l;
@@ -231,7 +239,7 @@ begin
 end;
 $$;
 comment on function flowfabric._ff_lock_batch(integer[], smallint[], uuid[], uuid[], bigint[], uuid[]) is
-'Internal: locks the executions of a batch, ascending, then reads the clock; row_ids has the held items.';
+'Internal: locks the executions of a batch that no other session holds, then reads the clock; row_ids has the held items.';
 
 create or replace function flowfabric._ff_without_expired(p_row_ids tid[], p_now_ms bigint)
 returns tid[]
@@ -251,8 +259,9 @@ comment on function flowfabric._ff_without_expired(tid[], bigint) is
 
 -- Items that are not held
 
--- The checks of the single call in its order, by the same functions where they raise. A flow that is not among the
--- locked ones was joined after the batch had read the membership; p_flow_ids is NULL where no flow matters.
+-- The checks of the single call in its order, by the same functions where they raise. A row that was not locked is
+-- busy, or missing: a second read without a lock tells which. A flow that is not among the locked ones is held by
+-- another session, or was joined after the batch had read the membership; p_flow_ids is NULL where no flow matters.
 create or replace function flowfabric._ff_refuse_item(
     p_item integer,
     p_given_id text,
@@ -300,6 +309,11 @@ begin
             where e.partition_key = p_partition_key and e.execution_id = p_execution_id;
             v_refusal := flowfabric._ff_fence_refusal(
                 v_exec, p_lease_id, p_lease_epoch, p_attempt_id, null, false, p_now_ms);
+        elsif exists (
+            select from flowfabric.ff_exec_core as e
+            where e.partition_key = p_partition_key and e.execution_id = p_execution_id)
+        then
+            return flowfabric._ff_busy_item(p_item, p_partition_key, p_execution_id);
         else
             v_refusal := row(
                 'execution_not_found', jsonb_build_object('execution_id', v_execution_id))::flowfabric.ff_refusal;
@@ -309,9 +323,7 @@ begin
         if v_exec.flow_id is null or p_flow_ids is null or v_exec.flow_id = any (p_flow_ids) then
             return null;
         end if;
-        v_refusal := row(
-            'flow_membership_changed', jsonb_build_object('execution_id', v_execution_id, 'flow_id', v_exec.flow_id)
-        )::flowfabric.ff_refusal;
+        return flowfabric._ff_busy_item(p_item, p_partition_key, p_execution_id);
     end if;
     return row(
         p_item, coalesce(v_execution_id, p_given_id), 'refused', v_refusal.code,
@@ -321,7 +333,108 @@ end;
 $$;
 comment on function flowfabric._ff_refuse_item(
     integer, text, smallint, uuid, uuid, bigint, uuid, jsonb, boolean, boolean, uuid[], bigint, text) is
-'Internal: the answer for an item of a batch that must be refused; NULL for one that may go on.';
+'Internal: the answer for an item of a batch that is refused or busy; NULL for one that may go on.';
+
+create or replace function flowfabric._ff_busy_item(p_item integer, p_partition_key smallint, p_execution_id uuid)
+returns flowfabric.ff_execution_item
+language sql immutable parallel safe
+as $$
+    select row(
+        p_item, flowfabric.ff_format_execution_id(p_partition_key, p_execution_id), 'busy', null, null, null, null
+    )::flowfabric.ff_execution_item
+$$;
+comment on function flowfabric._ff_busy_item(integer, smallint, uuid) is
+'Internal: the answer for an item of a batch that would have to wait for another session.';
+
+create or replace function flowfabric._ff_busy_items(
+    p_items integer[],
+    p_partition_keys smallint[],
+    p_execution_ids uuid[],
+    p_held_row_ids tid[],
+    p_free_row_ids tid[]
+)
+returns flowfabric.ff_execution_item[]
+language sql stable
+as $$
+    select coalesce(array_agg(flowfabric._ff_busy_item(u.item, u.partition_key, u.execution_id)), '{}')
+    from unnest(p_items, p_partition_keys, p_execution_ids, p_held_row_ids, p_free_row_ids)
+        as u (item, partition_key, execution_id, held_row_id, free_row_id)
+    where u.held_row_id is not null and u.free_row_id is null
+$$;
+comment on function flowfabric._ff_busy_items(integer[], smallint[], uuid[], tid[], tid[]) is
+'Internal: the answers for held items of a batch that _ff_lock_held_extras has left out.';
+
+-- A stream's row is held by a transaction that has appended to it and is still open, a budget's by one that has
+-- reserved or reported.
+create or replace function flowfabric._ff_lock_held_extras(
+    p_row_ids tid[],
+    p_partition_keys smallint[],
+    p_execution_ids uuid[],
+    p_attempt_indexes integer[],
+    p_any_has_reservations boolean
+)
+returns tid[]
+language plpgsql volatile
+as $$
+declare
+    v_row_ids tid[];
+    v_wanted text[];
+    v_locked text[];
+begin
+    select array_agg(case when m.row_id is null or l.row_id is not null then u.row_id end order by u.number)
+    into v_row_ids
+    from unnest(p_row_ids, p_partition_keys, p_execution_ids, p_attempt_indexes)
+        with ordinality as u (row_id, partition_key, execution_id, attempt_index, number)
+    left join lateral (
+        select c.ctid as row_id
+        from flowfabric.ff_stream_meta as c
+        where u.row_id is not null and c.partition_key = u.partition_key and c.execution_id = u.execution_id
+            and c.attempt_index = u.attempt_index
+        offset 0
+    ) as m on true
+    left join lateral (
+        select c.ctid as row_id
+        from flowfabric.ff_stream_meta as c
+        where m.row_id is not null and c.partition_key = u.partition_key and c.execution_id = u.execution_id
+            and c.attempt_index = u.attempt_index
+        for no key update skip locked
+    ) as l on true;
+    if p_any_has_reservations then
+        v_wanted := array(
+            select distinct b.budget_id
+            from unnest(v_row_ids, p_partition_keys, p_execution_ids) as u (row_id, partition_key, execution_id)
+            cross join lateral (
+                select r.budget_id
+                from flowfabric.ff_budget_reservation as r
+                where u.row_id is not null and r.partition_key = u.partition_key
+                    and r.execution_id = u.execution_id and r.state = 'open'
+                offset 0
+            ) as b);
+        v_locked := array(
+            select b.budget_id
+            from flowfabric.ff_budget_policy as b
+            where b.budget_id = any (v_wanted)
+            order by b.budget_id
+            for no key update skip locked);
+        if cardinality(v_locked) < cardinality(v_wanted) then
+            v_row_ids := array(
+                select case
+                    when not exists (
+                        select from flowfabric.ff_budget_reservation as r
+                        join flowfabric.ff_budget_policy as b on b.budget_id = r.budget_id
+                        where r.partition_key = u.partition_key and r.execution_id = u.execution_id
+                            and r.state = 'open' and r.budget_id <> all (v_locked))
+                    then u.row_id end
+                from unnest(v_row_ids, p_partition_keys, p_execution_ids)
+                    with ordinality as u (row_id, partition_key, execution_id, number)
+                order by u.number);
+        end if;
+    end if;
+    return v_row_ids;
+end;
+$$;
+comment on function flowfabric._ff_lock_held_extras(tid[], smallint[], uuid[], integer[], boolean) is
+'Internal: locks streams and budgets of the held items of a batch; NULL in the place of an item that would have to wait.';
 
 -- What happens to held items
 
@@ -557,8 +670,9 @@ comment on function flowfabric._ff_end_held(tid[], flowfabric.ff_terminal_outcom
 'Internal: _ff_become_terminal for the held items of a batch, with the events of their leases and ends.';
 
 -- After the last execution row of the call was locked, cascades included: budgets come last in the lock order, and all
--- of them are locked at once, ascending, so that two batches never wait for each other's budgets crosswise. An item
--- that ended has no reservations by its own row any more; a refused one still has them and keeps them.
+-- of them are locked at once, ascending, so that two calls never wait for each other's budgets crosswise. A batch has
+-- locked those of its held items before. An item that ended has no reservations by its own row any more; a refused one
+-- still has them and keeps them.
 create or replace function flowfabric._ff_return_batch_reservations(
     p_partition_keys smallint[],
     p_execution_ids uuid[],
@@ -599,62 +713,3 @@ end;
 $$;
 comment on function flowfabric._ff_return_batch_reservations(smallint[], uuid[], bigint) is
 'Internal: gives back the open budget reservations of the items of a batch whose lease has ended.';
-
--- The cascade of a flow member may end other members that hold reservations. It leaves them here, in a setting that
--- ends with the transaction, and the batch gives them back with its own. The batch empties the setting before its first
--- cascade, and nothing of the caller's runs until it reads it.
-create or replace function flowfabric._ff_start_batch_cascades()
-returns void
-language sql volatile
-as $$
-    select set_config('flowfabric.batch_reserved', '{}', true)
-$$;
-comment on function flowfabric._ff_start_batch_cascades() is
-'Internal: a batch begins to end flow members, one by one.';
-
-create or replace function flowfabric._ff_leave_reservations_to_batch(p_partition_key smallint, p_execution_ids uuid[])
-returns void
-language sql volatile
-as $$
-    select set_config(
-        'flowfabric.batch_reserved',
-        (
-            current_setting('flowfabric.batch_reserved')::flowfabric.ff_execution_key[]
-            || array(
-                select row(p_partition_key, u.execution_id)::flowfabric.ff_execution_key
-                from unnest(p_execution_ids) as u (execution_id))
-        )::text,
-        true)
-$$;
-comment on function flowfabric._ff_leave_reservations_to_batch(smallint, uuid[]) is
-'Internal: keeps the members that a cascade has ended, for _ff_end_batch_cascades.';
-
-create or replace function flowfabric._ff_end_batch_cascades(
-    p_partition_keys smallint[],
-    p_execution_ids uuid[],
-    p_any_has_reservations boolean,
-    p_now_ms bigint
-)
-returns void
-language plpgsql volatile
-as $$
-declare
-    v_left flowfabric.ff_execution_key[] :=
-        current_setting('flowfabric.batch_reserved')::flowfabric.ff_execution_key[];
-begin
-    if p_any_has_reservations or cardinality(v_left) > 0 then
-        perform flowfabric._ff_return_batch_reservations(
-            p_partition_keys || array(
-                select u.partition_key
-                from unnest(v_left) with ordinality as u (partition_key, execution_id, n)
-                order by u.n),
-            p_execution_ids || array(
-                select u.execution_id
-                from unnest(v_left) with ordinality as u (partition_key, execution_id, n)
-                order by u.n),
-            p_now_ms);
-    end if;
-end;
-$$;
-comment on function flowfabric._ff_end_batch_cascades(smallint[], uuid[], boolean, bigint) is
-'Internal: gives back the open budget reservations of the items of a batch and of the members that their ends have ended.';

@@ -1,12 +1,16 @@
 -- ff_complete_executions: complete up to 1000 executions, each exactly as ff_complete_execution would.
 --
 -- Fence:  per item the whole triple of its current, unexpired lease; there is no override.
--- Locks:  the ff_flow_core rows of members, ascending, then the ff_exec_core rows, ascending, then the ff_attempt rows;
---         ff_budget_policy rows last, ascending.
--- Writes: per completed item what ff_complete_execution writes.
+-- Locks:  the ff_flow_core rows of members, ascending, then the ff_exec_core rows, ascending, then ff_stream_meta and
+--         ff_budget_policy rows: those that no other session holds. What the end of a member needs is waited for at
+--         most 50 ms per call.
+-- Writes: per completed item what ff_complete_execution writes; nothing for an item that is busy.
 -- Raises: invalid_input for the call as a whole: an array that is missing, nested, too long or of another length.
---         An item's refusal is its row: invalid_input, flow_membership_changed and the codes of _ff_check_fence.
+--         An item's refusal is its row: invalid_input and the codes of _ff_check_fence.
 -- Retry:  safe; a repeat answers execution_not_active per item, whose detail tells whether the first call won.
+--
+-- An item is `busy` if another session holds a row that its end needs: the execution, its flow, a member that its end
+-- changes, its stream or a budget. Repeat it, or use ff_complete_execution, which waits.
 --
 -- One bad item harms no other. All items share the caller's transaction: either every row reported completed is, or
 -- none. Executions without a flow are changed together, members of flows one by one in input order, because the end of
@@ -32,11 +36,11 @@ declare
     v_keys record;
     v_flow_ids uuid[];
     v_batch record;
+    v_row_ids tid[];
     v_held_count integer;
     v_item record;
-    v_key flowfabric.ff_execution_key;
-    v_exec flowfabric.ff_exec_core;
     v_answer flowfabric.ff_execution_item;
+    v_waits_left integer := 5;
     v_answers flowfabric.ff_execution_item[] := '{}'::flowfabric.ff_execution_item[];
 begin
     if (v_count <= 1000 and cardinality(p_lease_ids) = v_count and cardinality(p_lease_epochs) = v_count
@@ -80,7 +84,6 @@ begin
     v_held_count := cardinality(array_remove(v_batch.row_ids, null));
 
     if v_held_count < v_count then
-        perform flowfabric._ff_start_batch_cascades();
         for v_item in
             select
                 u.item, u.partition_key, u.execution_id, u.is_locked,
@@ -95,56 +98,52 @@ begin
                 v_item.item, p_execution_ids[v_item.item], v_item.partition_key, v_item.execution_id,
                 p_lease_ids[v_item.item], p_lease_epochs[v_item.item], p_attempt_ids[v_item.item], null,
                 v_item.is_repeat, v_item.is_locked, v_flow_ids, v_batch.now_ms, c_fn);
-            if v_answer.code is not null then
-                v_answers := v_answers || v_answer;
-                continue;
+            if v_answer.outcome is null then
+                v_answer := case
+                    when v_waits_left > 0 then flowfabric._ff_complete_item(
+                        v_item.item, v_item.partition_key, v_item.execution_id, p_results[v_item.item],
+                        p_result_encodings[v_item.item], v_batch.now_ms, c_fn)
+                    else flowfabric._ff_busy_item(v_item.item, v_item.partition_key, v_item.execution_id)
+                end;
+                v_waits_left := v_waits_left - (v_answer.outcome = 'busy')::integer;
             end if;
-            v_key := row(v_item.partition_key, v_item.execution_id)::flowfabric.ff_execution_key;
-            v_exec := flowfabric._ff_lock_execution(v_key, c_fn);
-            -- Reservations go back at the end of the call, those of its cascade too: the next cascade must not lock an
-            -- execution after a budget.
-            v_exec.open_reservation_count := null;
-            perform flowfabric._ff_end_attempt(
-                v_exec, 'ended_success', null, null, 'attempt_success', v_batch.now_ms);
-            if length(p_results[v_item.item]) > 0 then
-                perform flowfabric._ff_store_result(
-                    v_key, p_results[v_item.item], p_result_encodings[v_item.item]);
-            end if;
-            perform flowfabric._ff_become_terminal(v_exec, 'success', 'completed', v_batch.now_ms);
-            v_answers := v_answers || row(
-                v_item.item, flowfabric._ff_wire_id(v_exec), 'completed', null, null, null, 'completed'
-            )::flowfabric.ff_execution_item;
+            v_answers := v_answers || v_answer;
         end loop;
     end if;
 
+    v_row_ids := v_batch.row_ids;
     if v_held_count > 0 then
+        if v_batch.any_has_reservations or exists (select from flowfabric.ff_stream_meta) then
+            v_row_ids := flowfabric._ff_lock_held_extras(
+                v_row_ids, v_keys.partition_keys, v_keys.execution_ids, v_batch.attempt_indexes,
+                v_batch.any_has_reservations);
+            v_answers := v_answers || flowfabric._ff_busy_items(
+                v_keys.items, v_keys.partition_keys, v_keys.execution_ids, v_batch.row_ids, v_row_ids);
+        end if;
         perform flowfabric._ff_end_held_attempts(
-            v_batch.row_ids, v_keys.partition_keys, v_keys.execution_ids, v_batch.attempt_indexes, 'ended_success',
+            v_row_ids, v_keys.partition_keys, v_keys.execution_ids, v_batch.attempt_indexes, 'ended_success',
             null, null, v_batch.any_has_attempt_row, 'attempt_success', v_batch.now_ms);
         if p_results is not null then
             -- _ff_store_result
             insert into flowfabric.ff_exec_payload (partition_key, execution_id, result, result_encoding)
             select u.partition_key, u.execution_id, p_results[u.item], nullif(p_result_encodings[u.item], '')
-            from unnest(v_batch.row_ids, v_keys.items, v_keys.partition_keys, v_keys.execution_ids)
+            from unnest(v_row_ids, v_keys.items, v_keys.partition_keys, v_keys.execution_ids)
                 as u (row_id, item, partition_key, execution_id)
             where u.row_id is not null and length(p_results[u.item]) > 0
             on conflict (partition_key, execution_id) do update
             set result = excluded.result, result_encoding = excluded.result_encoding;
         end if;
         if v_batch.any_has_quota then
-            perform flowfabric._ff_release_held_quota(v_batch.row_ids);
+            perform flowfabric._ff_release_held_quota(v_row_ids);
         end if;
-        perform flowfabric._ff_end_held(v_batch.row_ids, 'success', 'completed', v_batch.now_ms);
+        perform flowfabric._ff_end_held(v_row_ids, 'success', 'completed', v_batch.now_ms);
     end if;
-    if v_held_count < v_count then
-        perform flowfabric._ff_end_batch_cascades(
-            v_keys.partition_keys, v_keys.execution_ids, v_batch.any_has_reservations, v_batch.now_ms);
-    elsif v_batch.any_has_reservations then
+    if v_batch.any_has_reservations then
         perform flowfabric._ff_return_batch_reservations(
             v_keys.partition_keys, v_keys.execution_ids, v_batch.now_ms);
     end if;
 
-    if v_held_count = v_count then
+    if cardinality(v_answers) = 0 then
         return query
         select
             g.item, lower(p_execution_ids[g.item] collate "C"), 'completed', null::text, null::text, null::jsonb,
@@ -156,7 +155,7 @@ begin
     select
         u.item, lower(p_execution_ids[u.item] collate "C"), 'completed', null::text, null::text, null::jsonb,
         'completed'::flowfabric.ff_public_state
-    from unnest(v_keys.items, v_batch.row_ids) as u (item, row_id)
+    from unnest(v_keys.items, v_row_ids) as u (item, row_id)
     where u.row_id is not null
     union all
     select a.item, a.execution_id, a.outcome, a.code, a.sqlstate, a.detail, a.public_state
@@ -166,7 +165,39 @@ end;
 $$;
 
 comment on function flowfabric.ff_complete_executions(text[], uuid[], bigint[], uuid[], bytea[], text[]) is
-'Completes up to 1000 executions in one call; one row per item says whether it was completed or why it was refused.';
+'Completes up to 1000 executions and waits for none; one row per item says completed, busy or why it was refused.';
 
 grant execute on function flowfabric.ff_complete_executions(text[], uuid[], bigint[], uuid[], bytea[], text[])
 to flowfabric_worker;
+
+-- The lock timeout ends a wait for a row that only the cascade of a member finds. The block undoes the item alone.
+create or replace function flowfabric._ff_complete_item(
+    p_item integer,
+    p_partition_key smallint,
+    p_execution_id uuid,
+    p_result bytea,
+    p_result_encoding text,
+    p_now_ms bigint,
+    p_fn text
+)
+returns flowfabric.ff_execution_item
+language plpgsql volatile
+set lock_timeout = '10ms'
+as $$
+declare
+    v_key flowfabric.ff_execution_key := row(p_partition_key, p_execution_id)::flowfabric.ff_execution_key;
+    v_exec flowfabric.ff_exec_core := flowfabric._ff_lock_execution(v_key, p_fn);
+begin
+    perform flowfabric._ff_end_attempt(v_exec, 'ended_success', null, null, 'attempt_success', p_now_ms);
+    if length(p_result) > 0 then
+        perform flowfabric._ff_store_result(v_key, p_result, p_result_encoding);
+    end if;
+    perform flowfabric._ff_become_terminal(v_exec, 'success', 'completed', p_now_ms);
+    return row(p_item, flowfabric._ff_wire_id(v_exec), 'completed', null, null, null, 'completed')
+    ::flowfabric.ff_execution_item;
+exception when lock_not_available or deadlock_detected then
+    return flowfabric._ff_busy_item(p_item, p_partition_key, p_execution_id);
+end;
+$$;
+comment on function flowfabric._ff_complete_item(integer, smallint, uuid, bytea, text, bigint, text) is
+'Internal: completes one item of a batch through the moves of the single call; busy if that would have to wait.';

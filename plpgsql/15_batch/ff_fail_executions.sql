@@ -1,13 +1,14 @@
 -- ff_fail_executions: fail up to 1000 attempts, each exactly as ff_fail_execution would.
 --
 -- Fence:  per item the whole triple of its current, unexpired lease; there is no override.
--- Locks:  the ff_flow_core rows of members, ascending, then the ff_exec_core rows, ascending, then the ff_attempt rows;
---         ff_budget_policy rows last, ascending.
--- Writes: per failed item what ff_fail_execution writes.
+-- Locks:  as ff_complete_executions.
+-- Writes: per failed item what ff_fail_execution writes; nothing for an item that is busy.
 -- Raises: invalid_input for the call as a whole: an array that is missing, nested, too long or of another length.
---         An item's refusal is its row: invalid_input, invalid_policy_json, flow_membership_changed and the codes of
---         _ff_check_fence.
+--         An item's refusal is its row: invalid_input, invalid_policy_json and the codes of _ff_check_fence.
 -- Retry:  safe; a repeat answers execution_not_active per item, whose detail tells whether the first call won.
+--
+-- An item is `busy` if another session holds a row that its end needs, as in ff_complete_executions. Repeat it, or use
+-- ff_fail_execution, which waits.
 --
 -- One bad item harms no other. All items share the caller's transaction: either every row reported failed is, or none.
 -- Executions without a flow are changed together, members of flows one by one in input order, because the end of one
@@ -38,16 +39,18 @@ declare
     v_categories text[];
     v_policies jsonb[];
     v_malformed_policies jsonb[];
+    v_valid_row_ids tid[];
     v_row_ids tid[];
     v_held_count integer;
     v_retry_row_ids tid[];
     v_end_row_ids tid[];
     v_delays_until_ms bigint[];
     v_item record;
-    v_exec flowfabric.ff_exec_core;
     v_refused flowfabric.ff_execution_item;
-    v_failure flowfabric.ff_failure;
+    v_answer flowfabric.ff_failure_item;
     v_answers flowfabric.ff_failure_item[] := '{}'::flowfabric.ff_failure_item[];
+    v_unended flowfabric.ff_execution_item[] := '{}'::flowfabric.ff_execution_item[];
+    v_waits_left integer := 5;
 begin
     if (v_count <= 1000 and cardinality(p_lease_ids) = v_count and cardinality(p_lease_epochs) = v_count
         and cardinality(p_attempt_ids) = v_count and coalesce(cardinality(p_failure_reasons), v_count) = v_count
@@ -116,7 +119,6 @@ begin
     v_held_count := cardinality(array_remove(v_row_ids, null));
 
     if v_held_count < v_count then
-        perform flowfabric._ff_start_batch_cascades();
         for v_item in
             select
                 u.item, u.partition_key, u.execution_id, u.is_locked, u.reason, u.category, u.retry_policy,
@@ -133,25 +135,31 @@ begin
                 v_item.item, p_execution_ids[v_item.item], v_item.partition_key, v_item.execution_id,
                 p_lease_ids[v_item.item], p_lease_epochs[v_item.item], p_attempt_ids[v_item.item], v_item.retry_policy,
                 v_item.is_repeat, v_item.is_locked, v_flow_ids, v_batch.now_ms, c_fn);
-            if v_refused.code is not null then
-                v_answers := v_answers || row(
-                    v_refused.item, v_refused.execution_id, v_refused.outcome, v_refused.code, v_refused.sqlstate,
-                    v_refused.detail, null, null, null)::flowfabric.ff_failure_item;
-                continue;
+            if v_refused.outcome is null and v_waits_left > 0 then
+                v_answer := flowfabric._ff_fail_item(
+                    v_item.item, v_item.partition_key, v_item.execution_id, v_item.reason, v_item.category,
+                    v_item.retry_policy, v_batch.now_ms, c_fn);
+                v_waits_left := v_waits_left - (v_answer.outcome = 'busy')::integer;
+                v_answers := v_answers || v_answer;
+            elsif v_refused.outcome is null then
+                v_unended := v_unended || flowfabric._ff_busy_item(
+                    v_item.item, v_item.partition_key, v_item.execution_id);
+            else
+                v_unended := v_unended || v_refused;
             end if;
-            v_exec := flowfabric._ff_lock_execution(
-                row(v_item.partition_key, v_item.execution_id)::flowfabric.ff_execution_key, c_fn);
-            -- Reservations go back at the end of the call, those of its cascade too: the next cascade must not lock an
-            -- execution after a budget.
-            v_exec.open_reservation_count := null;
-            v_failure := flowfabric._ff_fail_attempt(
-                v_exec, v_item.reason, v_item.category, v_item.retry_policy, v_batch.now_ms);
-            v_answers := v_answers || row(
-                v_item.item, v_failure.execution_id, v_failure.outcome, null, null, null, v_failure.public_state,
-                v_failure.delay_until_ms, v_failure.next_attempt_index)::flowfabric.ff_failure_item;
         end loop;
     end if;
 
+    if v_held_count > 0
+        and (v_batch.any_has_reservations or exists (select from flowfabric.ff_stream_meta))
+    then
+        v_valid_row_ids := v_row_ids;
+        v_row_ids := flowfabric._ff_lock_held_extras(
+            v_row_ids, v_keys.partition_keys, v_keys.execution_ids, v_batch.attempt_indexes,
+            v_batch.any_has_reservations);
+        v_unended := v_unended || flowfabric._ff_busy_items(
+            v_keys.items, v_keys.partition_keys, v_keys.execution_ids, v_valid_row_ids, v_row_ids);
+    end if;
     if v_held_count > 0 then
         select
             array_agg(case when d.is_retryable then d.row_id end),
@@ -202,10 +210,7 @@ begin
                 v_retry_row_ids, v_batch.attempt_indexes, v_reasons, v_delays_until_ms, v_batch.now_ms);
         end if;
     end if;
-    if v_held_count < v_count then
-        perform flowfabric._ff_end_batch_cascades(
-            v_keys.partition_keys, v_keys.execution_ids, v_batch.any_has_reservations, v_batch.now_ms);
-    elsif v_batch.any_has_reservations then
+    if v_batch.any_has_reservations then
         perform flowfabric._ff_return_batch_reservations(
             v_keys.partition_keys, v_keys.execution_ids, v_batch.now_ms);
     end if;
@@ -225,15 +230,53 @@ begin
         a.item, a.execution_id, a.outcome, a.code, a.sqlstate, a.detail, a.public_state, a.delay_until_ms,
         a.next_attempt_index
     from unnest(v_answers) as a
+    union all
+    select
+        r.item, r.execution_id, r.outcome, r.code, r.sqlstate, r.detail, null, null, null
+    from unnest(v_unended) as r
     order by 1;
 end;
 $$;
 
 comment on function flowfabric.ff_fail_executions(text[], uuid[], bigint[], uuid[], text[], text[], jsonb[]) is
-'Fails up to 1000 attempts in one call; one row per item says whether it is retried, has ended, or why it was refused.';
+'Fails up to 1000 attempts and waits for none; one row per item says retried, ended, busy or why it was refused.';
 
 grant execute on function flowfabric.ff_fail_executions(text[], uuid[], bigint[], uuid[], text[], text[], jsonb[])
 to flowfabric_worker;
+
+-- As _ff_complete_item.
+create or replace function flowfabric._ff_fail_item(
+    p_item integer,
+    p_partition_key smallint,
+    p_execution_id uuid,
+    p_failure_reason text,
+    p_failure_category text,
+    p_retry_policy jsonb,
+    p_now_ms bigint,
+    p_fn text
+)
+returns flowfabric.ff_failure_item
+language plpgsql volatile
+set lock_timeout = '10ms'
+as $$
+declare
+    v_failure flowfabric.ff_failure;
+begin
+    v_failure := flowfabric._ff_fail_attempt(
+        flowfabric._ff_lock_execution(row(p_partition_key, p_execution_id)::flowfabric.ff_execution_key, p_fn),
+        p_failure_reason, p_failure_category, p_retry_policy, p_now_ms);
+    return row(
+        p_item, v_failure.execution_id, v_failure.outcome, null, null, null, v_failure.public_state,
+        v_failure.delay_until_ms, v_failure.next_attempt_index)::flowfabric.ff_failure_item;
+exception when lock_not_available or deadlock_detected then
+    return row(
+        p_item, flowfabric.ff_format_execution_id(p_partition_key, p_execution_id), 'busy', null, null, null, null,
+        null, null)::flowfabric.ff_failure_item;
+end;
+$$;
+comment on function flowfabric._ff_fail_item(
+    integer, smallint, uuid, text, text, jsonb, bigint, text) is
+'Internal: fails one item of a batch through the moves of the single call; busy if that would have to wait.';
 
 create or replace function flowfabric._ff_note_held_failures(
     p_row_ids tid[],

@@ -9,7 +9,7 @@
 --
 -- A row that somebody else has locked is not waited for: this call holds many rows, and a cascade that holds one member
 -- of a flow may be waiting for another. Its item is `busy` and not changed; the worker repeats it with ff_renew_lease,
--- which waits and holds nothing. Only a second look, without a lock, tells a busy row from a missing one (reading 13).
+-- which waits and holds nothing. Only a second look, without a lock, tells a busy row from a missing one.
 create or replace function flowfabric.ff_renew_leases(
     p_execution_ids text[],
     p_lease_ids uuid[],
@@ -111,9 +111,7 @@ begin
     from unnest(v_keys.items, v_row_ids) as u (item, row_id)
     where u.row_id is not null
     union all
-    select
-        u.item, coalesce(r.execution_id, flowfabric.ff_format_execution_id(u.partition_key, u.execution_id)),
-        coalesce(r.outcome, 'busy'), r.code, r.sqlstate, r.detail, null, null, null
+    select u.item, r.execution_id, r.outcome, r.code, r.sqlstate, r.detail, null, null, null
     from (
         select
             i.item, i.partition_key, i.execution_id, i.is_locked, i.row_id,
@@ -121,12 +119,9 @@ begin
         from unnest(v_keys.items, v_keys.partition_keys, v_keys.execution_ids, v_are_locked, v_row_ids)
             with ordinality as i (item, partition_key, execution_id, is_locked, row_id, number)
     ) as u
-    left join lateral flowfabric._ff_refuse_item(
+    cross join lateral flowfabric._ff_refuse_item(
         u.item, p_execution_ids[u.item], u.partition_key, u.execution_id, p_lease_ids[u.item], p_lease_epochs[u.item],
         p_attempt_ids[u.item], null, u.is_repeat, u.is_locked, null, v_now_ms, c_fn) as r
-        on u.is_locked or u.is_repeat or not exists (
-            select from flowfabric.ff_exec_core as c
-            where c.partition_key = u.partition_key and c.execution_id = u.execution_id)
     where u.row_id is null
     order by 1;
 end;

@@ -58,6 +58,7 @@ declare
     v_until_ms bigint;
     v_emits_lease_event boolean;
     v_may_be_awaited boolean;
+    v_has_late_tags boolean;
     v_event_epoch smallint;
     v_is_plain boolean;
     v_row_id tid;
@@ -119,11 +120,11 @@ begin
                     select from flowfabric.ff_exec_core as e
                     where e.eligibility_state = 'eligible_now' and e.lane_id = l.lane_id and e.capability_set_id = 1
                         and e.priority > f.priority) then f.priority end,
-                f.due_at_ms > v_now_ms, f.floor_ms, c.lease_events, c.event_waiters_until_ms > v_now_ms, c.event_epoch, 1,
-                9223372036854775807
+                f.due_at_ms > v_now_ms, f.floor_ms, c.lease_events, c.event_waiters_until_ms > v_now_ms,
+                c.has_late_tags, c.event_epoch, 1, 9223372036854775807
             into
                 v_is_ordinary, v_priority, v_has_floor, v_from_ms, v_emits_lease_event, v_may_be_awaited,
-                v_event_epoch, v_set_id, v_until_ms
+                v_has_late_tags, v_event_epoch, v_set_id, v_until_ms
             from flowfabric.ff_lane_registry as l
             cross join flowfabric.ff_partition_config as c
             cross join (
@@ -227,8 +228,11 @@ begin
                 v_now_ms + p_lease_ttl_ms * 2 / 3, c.current_attempt_id, c.total_attempt_count - 1,
                 'initial'::flowfabric.ff_attempt_type, 'fresh', p_worker_instance_id, p_lease_ttl_ms,
                 case when p_with_payload then flowfabric._ff_payload(c.small_payload, p.payload) end,
-                p.payload_encoding, coalesce(p.tags, '{}'), p.policy, c.flow_id, '{}'::text[], c.created_at_ms,
-                v_now_ms, c.deadline_at_ms, c.attempt_timeout_at_ms, c.total_attempt_count
+                p.payload_encoding,
+                case when v_has_late_tags then flowfabric._ff_all_tags(c.partition_key, c.execution_id, p.tags)
+                    else coalesce(p.tags, '{}') end,
+                p.policy, c.flow_id, '{}'::text[], c.created_at_ms, v_now_ms, c.deadline_at_ms,
+                c.attempt_timeout_at_ms, c.total_attempt_count
             from claimed as c
             left join lateral (
                 select x.payload, x.payload_encoding, x.tags, x.policy
@@ -312,11 +316,17 @@ begin
                     v_lease_id, v_lease_epoch, v_attempt_index, v_attempt_id, p_worker_id, p_worker_instance_id,
                     'claim_next');
             end if;
-            if v_payload is null then
-                select p.payload, p.payload_encoding, p.tags, p.policy
-                into v_payload, v_encoding, v_tags, v_policy
-                from flowfabric.ff_exec_payload as p
-                where p.partition_key = v_partition_key and p.execution_id = v_execution_id;
+            -- Whether there are late tags is not known here of a worker with capabilities.
+            if v_payload is null or v_has_late_tags is not false then
+                if v_payload is null then
+                    select p.payload, p.payload_encoding, p.tags, p.policy
+                    into v_payload, v_encoding, v_tags, v_policy
+                    from flowfabric.ff_exec_payload as p
+                    where p.partition_key = v_partition_key and p.execution_id = v_execution_id;
+                end if;
+                if v_has_late_tags is not false then
+                    v_tags := flowfabric._ff_all_tags(v_partition_key, v_execution_id, v_tags);
+                end if;
             end if;
             if v_has_floor is not true then
                 if v_has_floor is null or random() * 16 < p_max then
@@ -529,6 +539,7 @@ declare
     v_some_have_grants boolean;
     v_some_lack_floors boolean;
     v_may_be_awaited boolean;
+    v_has_late_tags boolean;
     v_attempt_types flowfabric.ff_attempt_type[];
     v_timeouts_remaining_ms bigint[];
     v_retry_reasons text[];
@@ -539,11 +550,11 @@ declare
 begin
     select
         c.event_epoch, c.lease_events, exists (select from flowfabric.ff_claim_grant),
-        c.event_waiters_until_ms > p_now_ms, t.some_are_resumed, t.some_are_pending, t.some_have_grants,
-        t.some_lack_floors
+        c.event_waiters_until_ms > p_now_ms, c.has_late_tags, t.some_are_resumed, t.some_are_pending,
+        t.some_have_grants, t.some_lack_floors
     into
-        v_event_epoch, v_emits_lease_events, v_there_are_grants, v_may_be_awaited, v_some_are_resumed,
-        v_some_are_pending, v_some_have_grants, v_some_lack_floors
+        v_event_epoch, v_emits_lease_events, v_there_are_grants, v_may_be_awaited, v_has_late_tags,
+        v_some_are_resumed, v_some_are_pending, v_some_have_grants, v_some_lack_floors
     from flowfabric.ff_partition_config as c
     cross join (
         select
@@ -677,7 +688,9 @@ begin
         p_now_ms + p_lease_ttl_ms * 2 / 3, c.current_attempt_id, c.total_attempt_count - 1, c.attempt_type,
         case when c.is_resumed then 'resumed' else 'fresh' end, p_worker_instance_id, p_lease_ttl_ms,
         case when p_with_payload then flowfabric._ff_payload(c.small_payload, p.payload) end, p.payload_encoding,
-        coalesce(p.tags, '{}'), p.policy, c.flow_id,
+        case when v_has_late_tags then flowfabric._ff_all_tags(c.partition_key, c.execution_id, p.tags)
+            else coalesce(p.tags, '{}') end,
+        p.policy, c.flow_id,
         case when c.capability_set_id = 1 then '{}'::text[]
             else (
                 select x.tokens from flowfabric.ff_capability_set as x where x.capability_set_id = c.capability_set_id)

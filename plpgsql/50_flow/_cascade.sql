@@ -63,8 +63,7 @@ comment on function flowfabric._ff_cascade_limits() is 'Internal: the limits of 
 
 -- The entrance. p_edge_id narrows the first upstream to one edge, which is resolved whatever the limits say.
 -- p_are_queued: the upstreams are in the outbox. p_reserved: members that the caller ended and whose reservations it
--- left open; they go back together with those of the cascade, after the last execution was locked. NULL in a batch,
--- which gives back those of all its cascades.
+-- left open; they go back together with those of the cascade, after the last execution was locked.
 create or replace function flowfabric._ff_cascade(
     p_partition_key smallint,
     p_flow_id uuid,
@@ -96,11 +95,7 @@ begin
             ' ', flowfabric._ff_cascade_call(p_now_ms), v_spent.edges + v_done.edges_resolved,
             v_spent.cancels + v_done.cancels),
         true);
-    if p_reserved is null then
-        perform flowfabric._ff_leave_reservations_to_batch(p_partition_key, v_done.reserved);
-    else
-        perform flowfabric._ff_return_member_reservations(p_partition_key, p_reserved || v_done.reserved, p_now_ms);
-    end if;
+    perform flowfabric._ff_return_member_reservations(p_partition_key, p_reserved || v_done.reserved, p_now_ms);
     return v_done;
 end;
 $$;

@@ -229,12 +229,9 @@ returns void
 language plpgsql volatile
 as $$
 declare
-    -- Open only if its end has left them to the hook: budgets are locked after the last execution. NULL if a batch
-    -- gives back what it and its cascades have left, when its last cascade is done.
+    -- Open only if its end has left them to the hook: budgets are locked after the last execution.
     v_reserved uuid[] := case
-        when p_exec.open_reservation_count > 0 then array[p_exec.execution_id]
-        when p_exec.open_reservation_count = 0 then '{}'::uuid[]
-    end;
+        when p_exec.open_reservation_count > 0 then array[p_exec.execution_id] else '{}'::uuid[] end;
 begin
     perform flowfabric._ff_emit_completion(p_exec, p_outcome, p_now_ms);
     if p_exec.flow_id is null then

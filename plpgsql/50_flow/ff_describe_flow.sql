@@ -20,9 +20,10 @@ begin
     return query
     select
         f.flow_id, f.partition_key, f.flow_kind, f.namespace, f.public_flow_state, f.graph_revision, f.node_count,
-        f.edge_count, f.created_at_ms, f.last_mutation_at_ms, f.cancelled_at_ms, f.terminal_at_ms, f.cancel_reason,
-        f.cancellation_policy, f.tags
+        f.edge_count, f.created_at_ms, greatest(f.last_mutation_at_ms, t.updated_at_ms), f.cancelled_at_ms,
+        f.terminal_at_ms, f.cancel_reason, f.cancellation_policy, f.tags || coalesce(t.tags, '{}')
     from flowfabric.ff_flow_core as f
+    left join flowfabric.ff_flow_tag as t on t.partition_key = f.partition_key and t.flow_id = f.flow_id
     where f.partition_key = flowfabric.ff_flow_partition(p_flow_id) and f.flow_id = p_flow_id;
 end;
 $$;

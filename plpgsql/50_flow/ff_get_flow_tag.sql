@@ -20,8 +20,9 @@ begin
     if flowfabric._ff_is_tag_key(p_key) is not true then
         perform flowfabric._ff_raise('invalid_tag_key', c_fn, jsonb_build_object('key', left(p_key, 200)));
     end if;
-    select f.tags ->> p_key into v_value
+    select coalesce(t.tags ->> p_key, f.tags ->> p_key) into v_value
     from flowfabric.ff_flow_core as f
+    left join flowfabric.ff_flow_tag as t on t.partition_key = f.partition_key and t.flow_id = f.flow_id
     where f.partition_key = flowfabric.ff_flow_partition(p_flow_id) and f.flow_id = p_flow_id;
     return v_value;
 end;

@@ -94,10 +94,17 @@ begin
                 and case
                     when v_tag_key is null then true
                     when v_tag_key = v_instance_tag_key then v.instance_tag = p_tag_value
-                    else exists (
-                        select from flowfabric.ff_exec_payload as p
-                        where p.partition_key = v.partition_key and p.execution_id = v.execution_id
-                            and p.tags ->> v_tag_key = p_tag_value)
+                    else p_tag_value = coalesce(
+                        (
+                            select t.tags ->> v_tag_key
+                            from flowfabric.ff_exec_tag as t
+                            where t.partition_key = v.partition_key and t.execution_id = v.execution_id
+                        ),
+                        (
+                            select p.tags ->> v_tag_key
+                            from flowfabric.ff_exec_payload as p
+                            where p.partition_key = v.partition_key and p.execution_id = v.execution_id
+                        ))
                 end,
                 false) as is_wanted
         from flowfabric._ff_events() as v

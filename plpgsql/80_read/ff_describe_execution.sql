@@ -24,8 +24,8 @@ begin
         coalesce(e.budget_ids, '{}'), e.quota_policy_id, e.lifecycle_phase, e.ownership_state, e.eligibility_state,
         e.blocking_reason, e.blocking_detail, e.terminal_outcome, e.attempt_state,
         flowfabric._ff_public_state(e.lifecycle_phase, e.terminal_outcome, e.eligibility_state),
-        e.created_at_ms, e.started_at_ms, e.terminal_at_ms, e.last_transition_at_ms, e.last_mutation_at_ms,
-        e.delay_until_ms,
+        e.created_at_ms, e.started_at_ms, e.terminal_at_ms, e.last_transition_at_ms,
+        greatest(e.last_mutation_at_ms, t.updated_at_ms), e.delay_until_ms,
         e.deadline_at_ms, e.attempt_timeout_at_ms, e.total_attempt_count, e.retry_count, e.replay_count,
         e.lease_reclaim_count, e.current_attempt_id, nullif(e.total_attempt_count, 0) - 1, e.current_lease_id,
         e.current_lease_epoch, e.current_worker_id, e.current_worker_instance_id, e.lease_acquired_at_ms,
@@ -33,10 +33,12 @@ begin
         case when e.lifecycle_phase = 'active' then e.lease_expires_at_ms <= v_now_ms end, e.lease_expired_at_ms,
         e.lease_revoked_at_ms, n.lease_revoke_reason, e.current_suspension_id, e.current_waitpoint_id,
         n.progress_pct, n.progress_message, n.progress_updated_at_ms, n.failure_reason, n.cancellation_reason,
-        n.cancelled_by, n.last_capability_mismatch_at_ms, coalesce(p.tags, '{}'), p.result is not null
+        n.cancelled_by, n.last_capability_mismatch_at_ms, coalesce(p.tags, '{}') || coalesce(t.tags, '{}'),
+        p.result is not null
     from flowfabric.ff_exec_core as e
     join flowfabric.ff_capability_set as s on s.capability_set_id = e.capability_set_id
     left join flowfabric.ff_exec_payload as p on p.partition_key = e.partition_key and p.execution_id = e.execution_id
+    left join flowfabric.ff_exec_tag as t on t.partition_key = e.partition_key and t.execution_id = e.execution_id
     left join flowfabric.ff_exec_note as n on n.partition_key = e.partition_key and n.execution_id = e.execution_id
     where e.partition_key = v_key.partition_key and e.execution_id = v_key.execution_id;
 end;

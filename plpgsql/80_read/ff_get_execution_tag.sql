@@ -13,15 +13,21 @@ as $$
 declare
     c_fn constant text := 'ff_get_execution_tag';
     v_key flowfabric.ff_execution_key := flowfabric._ff_parse_execution_id(p_execution_id, c_fn);
-    v_value text;
 begin
     if flowfabric._ff_is_tag_key(p_key) is not true then
         perform flowfabric._ff_raise('invalid_tag_key', c_fn, jsonb_build_object('key', left(p_key, 200)));
     end if;
-    select p.tags ->> p_key into v_value
-    from flowfabric.ff_exec_payload as p
-    where p.partition_key = v_key.partition_key and p.execution_id = v_key.execution_id;
-    return v_value;
+    return coalesce(
+        (
+            select t.tags ->> p_key
+            from flowfabric.ff_exec_tag as t
+            where t.partition_key = v_key.partition_key and t.execution_id = v_key.execution_id
+        ),
+        (
+            select p.tags ->> p_key
+            from flowfabric.ff_exec_payload as p
+            where p.partition_key = v_key.partition_key and p.execution_id = v_key.execution_id
+        ));
 end;
 $$;
 

@@ -75,10 +75,17 @@ begin
             and (p_lane_id is null or e.lane_id = p_lane_id)
             and (v_state is null or s.public_state = v_state)
             and (v_phase is null or e.lifecycle_phase = v_phase)
-            and (p_tag_key is null or exists (
-                select from flowfabric.ff_exec_payload as p
-                where p.partition_key = e.partition_key and p.execution_id = e.execution_id
-                    and p.tags ->> p_tag_key = p_tag_value))
+            and (p_tag_key is null or p_tag_value = coalesce(
+                (
+                    select t.tags ->> p_tag_key
+                    from flowfabric.ff_exec_tag as t
+                    where t.partition_key = e.partition_key and t.execution_id = e.execution_id
+                ),
+                (
+                    select p.tags ->> p_tag_key
+                    from flowfabric.ff_exec_payload as p
+                    where p.partition_key = e.partition_key and p.execution_id = e.execution_id
+                )))
         order by e.partition_key, e.execution_id
         limit v_limit + 1
     )

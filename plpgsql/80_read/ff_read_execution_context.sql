@@ -17,10 +17,11 @@ declare
 begin
     select
         coalesce(flowfabric._ff_payload(e.small_payload, p.payload), ''::bytea), p.payload_encoding, e.execution_kind,
-        coalesce(p.tags, '{}'), p.policy
+        coalesce(p.tags, '{}') || coalesce(t.tags, '{}'), p.policy
     into v_context
     from flowfabric.ff_exec_core as e
     left join flowfabric.ff_exec_payload as p on p.partition_key = e.partition_key and p.execution_id = e.execution_id
+    left join flowfabric.ff_exec_tag as t on t.partition_key = e.partition_key and t.execution_id = e.execution_id
     where e.partition_key = v_key.partition_key and e.execution_id = v_key.execution_id;
     if not found then
         perform flowfabric._ff_raise_not_found(v_key, c_fn);

@@ -50,9 +50,10 @@ select -- noqa: ST06
     to_timestamp(e.deadline_at_ms / 1000.0) as deadline_at,
     nullif(e.terminal_outcome, 'none') as outcome,
     n.failure_reason,
-    coalesce(p.tags, '{}') as tags
+    coalesce(p.tags, '{}') || coalesce(t.tags, '{}') as tags
 from flowfabric.ff_exec_core as e
 left join flowfabric.ff_exec_payload as p on e.partition_key = p.partition_key and e.execution_id = p.execution_id
+left join flowfabric.ff_exec_tag as t on e.partition_key = t.partition_key and e.execution_id = t.execution_id
 left join flowfabric.ff_exec_note as n on e.partition_key = n.partition_key and e.execution_id = n.execution_id;
 
 comment on view flowfabric.ff_v_execution is

@@ -19,9 +19,10 @@ select -- noqa: ST06
     + s.members_suspended as waiting,
     to_timestamp(f.created_at_ms / 1000.0) as created_at,
     to_timestamp(f.cancelled_at_ms / 1000.0) as cancelled_at,
-    f.tags
+    f.tags || coalesce(t.tags, '{}') as tags
 from flowfabric.ff_flow_core as f
-left join flowfabric.ff_flow_summary as s on f.partition_key = s.partition_key and f.flow_id = s.flow_id;
+left join flowfabric.ff_flow_summary as s on f.partition_key = s.partition_key and f.flow_id = s.flow_id
+left join flowfabric.ff_flow_tag as t on f.partition_key = t.partition_key and f.flow_id = t.flow_id;
 
 comment on view flowfabric.ff_v_flow is
 'Flows: how they stand and how their members fare.';

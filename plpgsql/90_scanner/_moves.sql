@@ -155,7 +155,13 @@ begin
             end if;
         when 'retention' then
             if flowfabric._ff_is_purgeable(p_exec, p_retention_ms, p_now_ms) then
-                return case when flowfabric._ff_purge_execution(p_exec) then 'done' else 'unfinished' end;
+                -- A session that sets its tags keeps it from being deleted, but not from being locked.
+                perform from flowfabric.ff_exec_core as e
+                where e.partition_key = p_exec.partition_key and e.execution_id = p_exec.execution_id
+                for update skip locked;
+                if found then
+                    return case when flowfabric._ff_purge_execution(p_exec) then 'done' else 'unfinished' end;
+                end if;
             end if;
     end case;
     return 'not_due';

@@ -210,6 +210,8 @@ begin
     where f.item_key = flowfabric._ff_wire_id(p_exec);
     delete from flowfabric.ff_exec_note as n
     where n.partition_key = v_partition_key and n.execution_id = v_execution_id;
+    delete from flowfabric.ff_exec_tag as t
+    where t.partition_key = v_partition_key and t.execution_id = v_execution_id;
     delete from flowfabric.ff_exec_payload as p
     where p.partition_key = v_partition_key and p.execution_id = v_execution_id;
     delete from flowfabric.ff_exec_core as e
@@ -251,7 +253,7 @@ begin
             perform from flowfabric.ff_flow_core as f
             where f.partition_key = v_flow.partition_key and f.flow_id = v_flow.flow_id
                 and f.last_mutation_at_ms <= v_last_due_ms
-            for no key update skip locked;
+            for update skip locked;
             if not found then
                 raise lock_not_available;
             end if;
@@ -274,6 +276,8 @@ begin
             where b.partition_key = v_flow.partition_key and b.flow_id = v_flow.flow_id;
             delete from flowfabric.ff_flow_summary as s
             where s.partition_key = v_flow.partition_key and s.flow_id = v_flow.flow_id;
+            delete from flowfabric.ff_flow_tag as t
+            where t.partition_key = v_flow.partition_key and t.flow_id = v_flow.flow_id;
             delete from flowfabric.ff_flow_core as f
             where f.partition_key = v_flow.partition_key and f.flow_id = v_flow.flow_id;
             perform flowfabric._ff_scanner_item_ok(p_scanner, v_flow.flow_id::text);

@@ -8,5 +8,8 @@ begin
         array_agg(w.key) filter (where w.channel = 'ff_eligible'),
         bool_or(w.channel in ('ff_lease_event', 'ff_completion')), max(w.until_ms))
     from flowfabric.ff_waiter as w;
+    update flowfabric.ff_partition_config as c
+    set has_late_tags = true
+    where not c.has_late_tags and exists (select from flowfabric.ff_exec_tag);
 end;
 $$;

@@ -65,7 +65,7 @@ def test_a_member_that_gives_back_reservations_does_not_deadlock_with_a_sibling_
         ),
     ],
 )
-def test_a_batch_gives_reservations_back_after_the_last_of_its_cascades(
+def test_a_batch_leaves_a_member_whose_sibling_is_held_and_gives_back_what_the_others_had_reserved(
     db: Connection, connect: Connect, function: str, join: Row, states: dict[str, str]
 ) -> None:
     create_budget(db)
@@ -82,11 +82,13 @@ def test_a_batch_gives_reservations_back_after_the_last_of_its_cascades(
         "select from flowfabric.ff_exec_core where execution_id = %s for no key update", [second.uuid("b")]
     )
     batch: dict[str, Any] = {f"{field}s": [fence[field] for fence in ends] for field in ends[0]}
-    waiting = in_background(lambda: call_all(worker, function, **batch))
-    wait_until_blocked(db, worker, by=sibling)
+    assert [item["outcome"] == "busy" for item in call_all(worker, function, **batch)] == [False, True]
+    assert first.states(db) == states
+    assert second.states(db) == {"a": "active", "b": "active", "c": "waiting_children"}
+    assert column(db, "select reserved_value from flowfabric.ff_budget_usage") == [0]
     assert reserve(sibling, siblings_fence)["outcome"] == "reserved"
     sibling.commit()
-    assert [item["code"] for item in waiting.result()] == [None, None]
+    assert [item["code"] for item in call_all(worker, function, **batch)] == ["execution_not_active", None]
     for flow in flows:
         assert flow.states(db) == states
         flow.assert_sound(db)

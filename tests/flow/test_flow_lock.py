@@ -66,9 +66,7 @@ def scene(db: Connection, clock: Clock) -> Scene:
 
 WAITING: dict[str, Callable[[Scene], Ask]] = {
     "complete": lambda s: s.ask("ff_complete_execution", **s.held),
-    "complete a batch": lambda s: s.ask("ff_complete_executions", **s.held_batch),
     "fail": lambda s: s.ask("ff_fail_execution", **s.held),
-    "fail a batch": lambda s: s.ask("ff_fail_executions", **s.held_batch),
     "cancel": lambda s: s.ask("ff_cancel_execution", reason="stop", **s.held),
     "cancel as operator": lambda s: partial(cancel, execution_id=s.flow.ids["a"]),
     "expire": lambda s: s.ask("ff_expire_execution", execution_id=s.flow.ids["a"]),
@@ -102,7 +100,6 @@ WAITING: dict[str, Callable[[Scene], Ask]] = {
     "reconcile siblings": lambda s: s.ask_flow(
         "ff_reconcile_sibling_cancel_group", downstream_execution_id=s.flow.ids["b"]
     ),
-    "tag": lambda s: s.ask_flow("ff_set_flow_tags", tags='{"app.x": "y"}'),
     "drain the backlog": lambda s: s.ask_flow("ff_drain_cancel_backlog"),
 }
 
@@ -126,12 +123,15 @@ def test_a_call_that_ends_members_or_changes_the_graph_waits_for_the_flow_first(
 FREE: dict[str, Callable[[Scene], Ask]] = {
     "claim": lambda s: s.ask("ff_issue_grant_and_claim", execution_id=s.flow.ids["a"], lease_ttl_ms=1_000),
     "renew": lambda s: s.ask("ff_renew_lease", **s.held),
+    "complete a batch": lambda s: s.ask("ff_complete_executions", **s.held_batch),
+    "fail a batch": lambda s: s.ask("ff_fail_executions", **s.held_batch),
     "revoke": lambda s: s.ask("ff_revoke_lease", execution_id=s.flow.ids["d"], reason="stop"),
     "mark a lease expired": lambda s: s.ask("ff_mark_lease_expired_if_due", execution_id=s.flow.ids["e"]),
     "report progress": lambda s: s.ask("ff_update_progress", progress_pct=50, **s.held),
     "tag a member": lambda s: s.ask(
         "ff_set_execution_tags", execution_id=s.flow.ids["a"], tags='{"app.x": "y"}'
     ),
+    "tag": lambda s: s.ask_flow("ff_set_flow_tags", tags='{"app.x": "y"}'),
     "describe": lambda s: s.ask_flow("ff_describe_flow"),
     "list joins": lambda s: s.ask_flow("ff_list_flow_edge_groups"),
     "summarise": lambda s: s.ask("ff_project_flow_summaries"),

@@ -139,7 +139,11 @@ _STORED = """
         jsonb_build_object(
             'core', to_jsonb(e) - array['attempt_is_deferred', 'small_payload'] || jsonb_build_object(
                 'public_state', flowfabric._ff_public_state(
-                    e.lifecycle_phase, e.terminal_outcome, e.eligibility_state)),
+                    e.lifecycle_phase, e.terminal_outcome, e.eligibility_state),
+                -- Tags that are set later have a row, and a time, of their own.
+                'last_mutation_at_ms', greatest(e.last_mutation_at_ms, (
+                    select t.updated_at_ms from flowfabric.ff_exec_tag as t
+                    where t.partition_key = e.partition_key and t.execution_id = e.execution_id))),
             'required_capabilities', (
                 select to_jsonb(s.tokens) from flowfabric.ff_capability_set as s
                 where s.capability_set_id = e.capability_set_id),
@@ -153,7 +157,8 @@ _STORED = """
                       "result": null, "result_encoding": null}' || coalesce(to_jsonb(p), '{}')
                     || jsonb_build_object(
                         'partition_key', e.partition_key, 'execution_id', e.execution_id,
-                        'payload', coalesce(nullif(e.small_payload, ''), p.payload))
+                        'payload', coalesce(nullif(e.small_payload, ''), p.payload),
+                        'tags', flowfabric._ff_all_tags(e.partition_key, e.execution_id, p.tags))
                 from (select) as one
                 left join flowfabric.ff_exec_payload as p
                     on p.partition_key = e.partition_key and p.execution_id = e.execution_id),

@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 from yoyo import get_backend, read_migrations
 
 from flowfabric_client.install import SqlSources, migrate
@@ -221,6 +222,32 @@ def test_a_payload_that_is_about_to_be_stored_is_waited_for(upgraded: Installati
         undoing.result()
     stored = "select payload from flowfabric.ff_exec_payload where execution_id = %s"
     assert db.execute(stored, [uuid_of(execution_id)]).fetchall() == [(b"late",)]
+
+
+def test_tags_that_were_set_later_go_back_to_where_earlier_functions_look_for_them(
+    upgraded: Installation,
+) -> None:
+    db = upgraded.db
+    plain = create_undone(db, payload=b"small")
+    tagged = create_undone(db, payload=b"small", tags=Jsonb({"test.a": "1", "test.b": "1"}))
+    for execution_id in (plain, tagged):
+        call(db, "ff_set_execution_tags", execution_id=execution_id, tags=Jsonb({"test.b": "2"}))
+    flow_id = upgraded.world.flows["going"].flow_id
+    call(db, "ff_set_flow_tags", flow_id=flow_id, tags=Jsonb({"test.b": "2"}))
+
+    roll_back(upgraded.dsn, down_to=27)
+
+    stored = """
+        select convert_from(p.payload, 'UTF8'), e.small_payload, p.tags
+        from flowfabric.ff_exec_core as e
+        join flowfabric.ff_exec_payload as p using (partition_key, execution_id)
+        where e.execution_id = %s"""
+    assert db.execute(stored, [uuid_of(plain)]).fetchall() == [("small", None, {"test.b": "2"})]
+    assert db.execute(stored, [uuid_of(tagged)]).fetchall() == [
+        ("small", None, {"test.a": "1", "test.b": "2"})
+    ]
+    tags = "select tags from flowfabric.ff_flow_core where flow_id = %s"
+    assert db.execute(tags, [flow_id]).fetchall() == [({"test.name": "going", "test.b": "2"},)]
 
 
 def test_executions_with_all_their_rows_go_on_after_the_upgrade(upgraded: Installation) -> None:

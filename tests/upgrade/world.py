@@ -282,6 +282,8 @@ class World:
         going.end(db, "root", "success")
         self.fences["left"] = going.claim(db, "left")
         call(db, "ff_set_flow_tags", flow_id=going.flow_id, tags=Jsonb({"test.name": "going"}))
+        tags = Jsonb({"test.late": "yes"})
+        call(db, "ff_set_execution_tags", execution_id=going.ids["join"], tags=tags)
         call(db, "ff_project_flow_summary", flow_id=going.flow_id)
         skipped = submit(db, ["root", "leaf"], [("root", "leaf")])
         skipped.end(db, "root", "failed")
