@@ -144,6 +144,7 @@ insert into specified values
     ('ff_scan_event_notify', 'operator'),
     ('ff_scan_execution_deadlines', 'operator'),
     ('ff_scan_expired_leases', 'operator'),
+    ('ff_scan_future_times', 'operator'),
     ('ff_scan_pending_waitpoint_expiry', 'operator'),
     ('ff_scan_stream_ttl', 'operator'),
     ('ff_scan_suspension_timeouts', 'operator'),
@@ -196,7 +197,7 @@ select p.oid, p.proname::text as function_name, p.oid::regprocedure::text as sig
 from pg_proc as p
 where p.pronamespace = 'flowfabric'::regnamespace and p.proname like 'ff\_%';
 
-select is((select count(*) from specified), 168::bigint, 'the table above has all functions of the specification');
+select is((select count(*) from specified), 169::bigint, 'the table above has all functions of the specification');
 
 select is_empty(
     $$ select i.signature from installed as i
