@@ -40,7 +40,7 @@ with documented (roles, functions) as (
         ff_release_budget ff_replay_execution ff_reset_budget ff_resolve_dependency ff_resume_execution
         ff_revoke_lease ff_rotate_waitpoint_hmac_secret ff_scan_attempt_timeouts ff_scan_budget_resets
         ff_scan_claim_floors ff_scan_event_notify ff_scan_execution_deadlines ff_scan_expired_leases
-        ff_scan_pending_waitpoint_expiry ff_scan_stream_ttl ff_scan_suspension_timeouts ff_scan_unblock
+        ff_scan_future_times ff_scan_pending_waitpoint_expiry ff_scan_stream_ttl ff_scan_suspension_timeouts ff_scan_unblock
         ff_seed_waitpoint_hmac_secret ff_set_lane_state ff_set_scanner ff_set_setting ff_sweep_dedup
         ff_sweep_expired_grants ff_sweep_workers ff_tick_loop ff_trim_retention ff_unblock_execution'),
     ('operator reader', '

@@ -2679,6 +2679,12 @@ def scan_expired_leases(*, limit: int = 50, partition_key: int | None = None) ->
     )
 
 
+def scan_future_times(*, limit: int = 1_000) -> Call[rows.Scan]:
+    sql = """
+        select * from flowfabric.ff_scan_future_times(p_limit => %(limit)s::integer)"""
+    return Call("ff_scan_future_times", sql, {"limit": limit}, rows.Scan, True)
+
+
 def scan_pending_waitpoint_expiry(*, limit: int = 100, partition_key: int | None = None) -> Call[rows.Scan]:
     sql = """
         select * from flowfabric.ff_scan_pending_waitpoint_expiry(

@@ -2110,6 +2110,14 @@ class AsyncClient(AsyncWatchingSession):
         """
         return await self._one(_calls.scan_expired_leases(limit=limit, partition_key=partition_key))
 
+    async def scan_future_times(self, *, limit: int = 1_000) -> rows.Scan:
+        """Scanner: counts leases, retry delays, budget periods and heartbeats from now that were dated by
+        a clock that was ahead.
+
+        Raises: invalid_input.
+        """
+        return await self._one(_calls.scan_future_times(limit=limit))
+
     async def scan_pending_waitpoint_expiry(
         self, *, limit: int = 100, partition_key: int | None = None
     ) -> rows.Scan:

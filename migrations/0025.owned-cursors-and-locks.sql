@@ -2,7 +2,7 @@
 --
 -- The list of operator events moves from a constraint into _ff_operator_event_types(), so that one place has it.
 --
--- Locks:  ff_event_consumer, ff_operator_event and ff_execution_idempotency, ACCESS EXCLUSIVE for a moment.
+-- Locks:  ff_event_consumer, ff_operator_event, ff_execution_idempotency and ff_quota_window, ACCESS EXCLUSIVE for a moment.
 -- Beside: the functions of the previous release go on working; cursors that they store get their owner later.
 -- depends: 0023.floors-move-on
 
@@ -22,9 +22,11 @@ comment on column flowfabric.ff_operator_event.partition_key is
 comment on column flowfabric.ff_operator_event.event_type is
 'What the operator did: one of _ff_operator_event_types().';
 
--- Served ff_trim_retention, which no longer deletes keys.
+-- Both served ff_trim_retention, which no longer deletes these rows.
 -- squawk-ignore require-concurrent-index-deletion
 drop index if exists flowfabric.ff_execution_idempotency_execution_idx;
+-- squawk-ignore require-concurrent-index-deletion
+drop index if exists flowfabric.ff_quota_window_execution_idx;
 comment on table flowfabric.ff_execution_idempotency is
 'Idempotency keys of creations; a row stays until it expires, even if its execution is gone, and then counts as absent.';
 

@@ -247,6 +247,7 @@ REPEATABLE = frozenset(
         "ff_scan_event_notify",
         "ff_scan_execution_deadlines",
         "ff_scan_expired_leases",
+        "ff_scan_future_times",
         "ff_scan_pending_waitpoint_expiry",
         "ff_scan_stream_ttl",
         "ff_scan_suspension_timeouts",

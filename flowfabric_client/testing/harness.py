@@ -29,7 +29,16 @@ from flowfabric_client.worker.codec import encode_value
 
 # Scanners that keep house: what they do lets nothing run.
 HOUSEKEEPING = frozenset(
-    {"worker_ttl", "event_notify", "claim_floor", "stream_ttl", "dedup_expiry", "event_prune", "retention"}
+    {
+        "future_times",
+        "worker_ttl",
+        "event_notify",
+        "claim_floor",
+        "stream_ttl",
+        "dedup_expiry",
+        "event_prune",
+        "retention",
+    }
 )
 # It visits flows that have not ended again and again, so what it does is no news.
 NEVER_DONE = "flow_summary"

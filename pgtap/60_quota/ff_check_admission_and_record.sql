@@ -1,7 +1,7 @@
 -- Admission: tokens per window, slots at once, and who gives a slot back.
 begin;
 \ir ../helpers.sql
-select plan(64);
+select plan(73);
 
 create function ff_tap.id(p_number integer)
 returns text
@@ -239,6 +239,29 @@ select is(
      from (values (-1), (9007199254740992)) as b (n)),
     array['out_of_range', 'out_of_range'], 'jitter is within 0 and 2^53');
 select is(ff_tap.entries('none'), 0::bigint, 'a refusal records nothing');
+
+-- A clock that was ahead for a moment
+select ff_tap.freeze_time(200000 + 86400000);
+select flowfabric.ff_create_quota_policy('step', 60, 2, 1);
+select is(ff_tap.admit('step', 30), 'admitted', 'the clock is a day ahead');
+select ff_tap.freeze_time(200000);
+select is(
+    (select (m).entries_in_window from (select flowfabric._ff_measure_quota('step', 200000) as m) as q), 0::bigint,
+    'when it is back, a start that is dated later than now counts for nothing');
+select is(
+    (select v.used_in_window from flowfabric.ff_v_quota as v where v.policy = 'step'), 0::bigint, 'for nobody');
+select flowfabric.ff_release_admission('step', ff_tap.id(30));
+select is(ff_tap.admit('step', 30), 'admitted', 'nor is the start of its own execution paid for');
+select is(
+    ff_tap.recorded('step', 30), 'token 200000, admitted 200000 until 260000, slot held', 'it is counted from now');
+select flowfabric.ff_release_admission('step', ff_tap.id(30));
+select is(ff_tap.admit('step', 31), 'admitted', 'the window has room for another');
+select flowfabric.ff_release_admission('step', ff_tap.id(31));
+select is(ff_tap.admit('step', 32), 'rate_exceeded 60000', 'and no more than that');
+update flowfabric.ff_quota_window as w set admitted_at_ms = 200001 where w.quota_policy_id = 'step';
+select is(ff_tap.admit('step', 32), 'admitted', 'a millisecond ahead is ahead');
+select is(ff_tap.entries('step'), 1::bigint, 'and what is ahead is deleted');
+select flowfabric.ff_release_admission('step', ff_tap.id(32));
 
 -- Retention gives no token back before its time
 select ff_tap.freeze_time(900000);

@@ -1,7 +1,7 @@
 -- Pruning: old events go in the order in which they are read, and nothing below the pruned position is left.
 begin;
 \ir helpers.sql
-select plan(32);
+select plan(41);
 
 prepare prune (integer) as select s.* from flowfabric.ff_prune_events($1) as s;
 create function ff_tap.left_over()
@@ -50,6 +50,27 @@ select results_eq('execute prune(2)', 'values (2, 0, 0, true)', 'a full batch sa
 select is(ff_tap.left_over(), array[103, 104, 105]::bigint[], 'the first go first');
 select is(ff_tap.pruned(), '1:22:102', 'as far as the batch went');
 select results_eq('execute prune(100)', 'values (3, 0, 0, false)', 'the rest comes with the next call');
+
+-- Dates of a clock that was ahead
+select ff_tap.completion(26, 110, p_occurred_at_ms => 9000000000);
+select ff_tap.completion(26, 111, p_occurred_at_ms => 1);
+select ff_tap.completion(27, 112, p_occurred_at_ms => 9000000000);
+select ff_tap.completion(27, 113, p_occurred_at_ms => 604800000);
+select ff_tap.completion(27, 114, p_occurred_at_ms => 1);
+select results_eq('execute prune(100)', 'values (2, 0, 0, false)', 'an event of the future goes with what is behind it');
+select is(ff_tap.left_over(), array[112, 113, 114]::bigint[], 'but not before an event that is too young');
+select is(ff_tap.pruned(), '1:26:111', 'up to the last that has expired');
+select ff_tap.freeze_time(2 * 604800000::bigint + 1);
+select results_eq('execute prune(1)', 'values (1, 0, 0, true)', 'a batch of nothing else looks at what comes next');
+select results_eq('execute prune(100)', 'values (2, 0, 0, false)', 'and the rest follows');
+select ff_tap.completion(28, 115, p_occurred_at_ms => 9000000000);
+select results_eq('execute prune(1)', 'values (0, 0, 0, false)', 'with nothing behind it an event of the future stays');
+select ff_tap.completion(28, 116, p_occurred_at_ms => 604800001);
+select results_eq('execute prune(1)', 'values (0, 0, 0, false)', 'and with something young behind it');
+select ff_tap.freeze_time(2 * 604800000::bigint + 2);
+select results_eq('execute prune(1)', 'values (1, 0, 0, true)', 'until that has expired');
+select results_eq('execute prune(100)', 'values (1, 0, 0, false)', 'with it');
+select ff_tap.freeze_time(604800000 + 1001);
 
 -- Epochs
 select ff_tap.completion(30, 200, p_occurred_at_ms => 1);

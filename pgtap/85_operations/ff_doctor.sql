@@ -2,7 +2,7 @@
 -- tests/operations/test_doctor.py.
 begin;
 \ir ../helpers.sql
-select plan(79);
+select plan(81);
 
 create function ff_tap.id(p_number integer)
 returns text
@@ -230,7 +230,7 @@ select is(ff_tap.found('scanners'), '{}', 'scanners: the last run was within 5 m
 select ff_tap.freeze_time(:now + 308250);
 select ok(
     (select f like 'critical: No scanner has run since %' from unnest(ff_tap.found('scanners')) as f),
-    'scanners: no tick for 5 minutes, which is one finding and not 23');
+    'scanners: no tick for 5 minutes, which is one finding and not 24');
 update flowfabric.ff_scanner set last_run_at_ms = null;
 select is(ff_tap.found('scanners'), '{"critical: No scanner has ever run."}', 'scanners: no tick ever');
 select ff_tap.freeze_time(:now);
@@ -276,6 +276,13 @@ select ff_tap.freeze_time(:now + 604800000 + 3600001);
 select is(
     ff_tap.detail('events'), jsonb_build_object('stream', 'lease', 'oldest_at_ms', :now, 'window_ms', 604800000),
     'events: pruning does not keep up');
+update flowfabric.ff_lease_event set occurred_at_ms = flowfabric.ff_now_ms() + 60000;
+select is(ff_tap.found('events'), '{}', 'events: a clock may differ by a minute');
+update flowfabric.ff_lease_event set occurred_at_ms = flowfabric.ff_now_ms() + 60001;
+select is(
+    ff_tap.detail('events'),
+    jsonb_build_object('stream', 'lease', 'future_events', 1, 'latest_at_ms', flowfabric.ff_now_ms() + 60001),
+    'events: one that is dated later than now');
 delete from flowfabric.ff_lease_event;
 
 -- queues

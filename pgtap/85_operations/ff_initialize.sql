@@ -29,7 +29,7 @@ select results_eq(
     $$values ('batch', 'active', 'initialize', 1000::bigint), ('default', 'active', 'initialize', 1000::bigint)$$,
     'the lanes are registered');
 select is((select count(*) from flowfabric.ff_event_stream), 5::bigint, 'every event stream has its row');
-select is((select count(*) from flowfabric.ff_scanner), 23::bigint, 'every scanner has its row');
+select is((select count(*) from flowfabric.ff_scanner), 24::bigint, 'every scanner has its row');
 select results_eq(
     format($$execute init(64, '{default,batch}', 'kid-1', %L)$$, :'secret'),
     $$values ('version:already_present'), ('partitions:already_present'), ('signing_key:already_present'),

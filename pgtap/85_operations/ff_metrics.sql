@@ -120,7 +120,7 @@ select results_eq(
 select is(
     (select count(*) from flowfabric.ff_metrics() as m
      where m.metric = 'scanner_overdue_ms' and m.labels ->> 'scanner' in (select s.scanner from flowfabric.ff_scanner as s)),
-    23::bigint, 'every scanner is measured');
+    24::bigint, 'every scanner is measured');
 select is(
     ff_tap.measured('scanner_items_failing', '{"scanner": "retention"}'), 1::double precision, 'items that fail are counted');
 update flowfabric.ff_scanner as s

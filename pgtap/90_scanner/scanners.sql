@@ -9,7 +9,7 @@ select results_eq(
     $$select k.scanner, k.function_name, k.run_order, k.interval_ms, k.batch_limit
       from flowfabric._ff_known_scanners() as k order by k.run_order$$,
     'an installation has every scanner with its defaults');
-select is((select count(*) from flowfabric.ff_scanner), 23::bigint, 'there are 23 of them');
+select is((select count(*) from flowfabric.ff_scanner), 24::bigint, 'there are 24 of them');
 select is_empty(
     $$select s.function_name from flowfabric.ff_scanner as s
       where not exists (
@@ -56,6 +56,6 @@ select results_eq(
     'select f.scanner collate "default" from flowfabric.ff_scanner_failure as f', $$values ('unblock')$$,
     'failures of a scanner that is gone go with it');
 select is(
-    (select count(*) from flowfabric.ff_scanner), 23::bigint, 'and there are as many as before');
+    (select count(*) from flowfabric.ff_scanner), 24::bigint, 'and there are as many as before');
 select * from finish();
 rollback;

@@ -20,6 +20,8 @@ set lock_timeout = '100ms'
 as $$
 declare
     c_fn constant text := 'ff_sweep_expired_grants';
+    -- The longest lifetime of a grant: one that ends later was issued before the clock went back.
+    c_longest_ms constant bigint := 60000::bigint;
     v_now_ms bigint := flowfabric.ff_now_ms();
     v_exec record;
     v_issued_at_ms bigint;
@@ -30,7 +32,7 @@ begin
         select e.partition_key, e.execution_id, e.ownership_state, e.quota_policy_id
         from flowfabric.ff_claim_grant as g
         join flowfabric.ff_exec_core as e on e.partition_key = g.partition_key and e.execution_id = g.execution_id
-        where g.expires_at_ms < v_now_ms
+        where g.expires_at_ms < v_now_ms or g.expires_at_ms > v_now_ms + c_longest_ms
         order by g.expires_at_ms
         limit p_limit
         for no key update of e skip locked
@@ -39,7 +41,7 @@ begin
             -- The grant was read before its execution was locked: it may have been replaced or consumed in between.
             delete from flowfabric.ff_claim_grant as g
             where g.partition_key = v_exec.partition_key and g.execution_id = v_exec.execution_id
-                and g.expires_at_ms < v_now_ms
+                and (g.expires_at_ms < v_now_ms or g.expires_at_ms > v_now_ms + c_longest_ms)
             returning g.issued_at_ms into v_issued_at_ms;
             if found then
                 if v_exec.ownership_state = 'unowned' and v_exec.quota_policy_id is not null then

@@ -243,6 +243,7 @@ begin
                     on e.partition_key = a.partition_key and e.execution_id = a.execution_id
                 where r.tokens_left = 0
                     and a.quota_policy_id = r.quota_policy_id and a.expires_at_ms > p_now_ms
+                    and a.admitted_at_ms <= p_now_ms
                     and e.eligibility_state = 'blocked_by_quota' and e.quota_policy_id = r.quota_policy_id
                     and e.blocking_reason = 'waiting_for_quota'
                     and (

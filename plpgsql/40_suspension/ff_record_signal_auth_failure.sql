@@ -37,7 +37,7 @@ begin
     on conflict (partition_key, execution_id) do update
     set last_hmac_validation_failed_at_ms = excluded.last_hmac_validation_failed_at_ms
     where n.last_hmac_validation_failed_at_ms is null
-        or n.last_hmac_validation_failed_at_ms < v_now_ms - c_pause_ms;
+        or n.last_hmac_validation_failed_at_ms not between v_now_ms - c_pause_ms and v_now_ms;
 end;
 $$;
 

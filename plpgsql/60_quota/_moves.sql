@@ -22,7 +22,8 @@ comment on function flowfabric._ff_release_quota_slot(smallint, uuid, bigint) is
 'Internal: gives back the concurrency slots of an execution that stopped being active, or was never claimed.';
 
 -- Steps 2 to 6 of spec 40 section 6.2. The caller holds the lock of the policy's row and has read the clock after it.
--- Every count is a statement of its own after that lock, so it sees whatever an earlier admission has committed.
+-- Every count is a statement of its own after that lock, so it sees whatever an earlier admission has committed. What is
+-- dated later than now was written before the clock went back: it does not count, or it would for as long as that was.
 create or replace function flowfabric._ff_admit_under_quota(
     p_partition_key smallint,
     p_execution_id uuid,
@@ -53,7 +54,7 @@ begin
     if not found then
         return row('admitted', null)::flowfabric.ff_admission_decision;
     end if;
-    select a.expires_at_ms > p_now_ms, a.slot_held into v_is_paid, v_is_held
+    select a.expires_at_ms > p_now_ms and a.admitted_at_ms <= p_now_ms, a.slot_held into v_is_paid, v_is_held
     from flowfabric.ff_quota_admitted as a
     where a.quota_policy_id = p_quota_policy_id
         and a.partition_key = p_partition_key and a.execution_id = p_execution_id;
@@ -62,11 +63,13 @@ begin
     -- A start that is paid for needs no second token, only a slot, and that only if it does not hold one.
     if not v_is_paid then
         delete from flowfabric.ff_quota_window as w
-        where w.quota_policy_id = p_quota_policy_id and w.admitted_at_ms <= p_now_ms - v_window_ms;
+        where w.quota_policy_id = p_quota_policy_id
+            and (w.admitted_at_ms <= p_now_ms - v_window_ms or w.admitted_at_ms > p_now_ms);
         if v_rate > 0 then
             select count(*), min(w.admitted_at_ms) into v_entries, v_oldest_ms
             from flowfabric.ff_quota_window as w
-            where w.quota_policy_id = p_quota_policy_id and w.admitted_at_ms > p_now_ms - v_window_ms;
+            where w.quota_policy_id = p_quota_policy_id
+                and w.admitted_at_ms > p_now_ms - v_window_ms and w.admitted_at_ms <= p_now_ms;
             if v_entries >= v_rate then
                 return row(
                     'rate_exceeded',
@@ -143,6 +146,7 @@ as $$
                 from flowfabric.ff_quota_window as w
                 where w.quota_policy_id = q.quota_policy_id
                     and w.admitted_at_ms > p_now_ms - q.requests_per_window_seconds * 1000
+                    and w.admitted_at_ms <= p_now_ms
             ) as entries,
             (
                 select count(*)
@@ -171,7 +175,7 @@ as $$
                 select from flowfabric.ff_quota_admitted as a
                 where a.quota_policy_id = p_exec.quota_policy_id
                     and a.partition_key = p_exec.partition_key and a.execution_id = p_exec.execution_id
-                    and a.expires_at_ms > p_now_ms))), true)
+                    and a.expires_at_ms > p_now_ms and a.admitted_at_ms <= p_now_ms))), true)
     from flowfabric._ff_measure_quota(p_exec.quota_policy_id, p_now_ms) as m
 $$;
 comment on function flowfabric._ff_has_quota_room(flowfabric.ff_exec_core, bigint) is

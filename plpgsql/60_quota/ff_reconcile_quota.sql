@@ -77,7 +77,7 @@ begin
         select w.quota_policy_id, w.partition_key, w.execution_id
         from flowfabric.ff_quota_policy as q
         join flowfabric.ff_quota_window as w on w.quota_policy_id = q.quota_policy_id
-        where w.admitted_at_ms <= v_now_ms - q.requests_per_window_seconds * 1000
+        where w.admitted_at_ms <= v_now_ms - q.requests_per_window_seconds * 1000 or w.admitted_at_ms > v_now_ms
         limit p_limit - v_result.slots_released
         for update of w skip locked
     ),
@@ -130,7 +130,7 @@ as $$
                 or (
                     e.lifecycle_phase = 'runnable'
                     and (
-                        p_admitted.admitted_at_ms > p_now_ms - 60000
+                        p_admitted.admitted_at_ms between p_now_ms - 59999 and p_now_ms
                         or exists (
                             select from flowfabric.ff_claim_grant as g
                             where g.partition_key = e.partition_key and g.execution_id = e.execution_id

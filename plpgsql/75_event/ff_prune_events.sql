@@ -7,7 +7,9 @@
 -- Retry:  safe, and from any number of callers at once.
 --
 -- Everything up to the pruned position is gone, which is what lets ff_read_events refuse a cursor below it. So rows go
--- in reading order, and the first that is too young ends it, whatever lies behind. Nothing is kept for a slow consumer.
+-- in reading order, and the first that is too young ends it, whatever lies behind. An event dated later than now was written
+-- by a clock that was ahead, so its date says nothing: it goes with the expired events behind it. Nothing is kept for a
+-- slow consumer.
 -- The stream that is least far begins, so that a long one does not keep the others waiting. For the planner settings
 -- see ff_read_events.
 create or replace function flowfabric.ff_prune_events(p_limit integer default 5000)
@@ -77,6 +79,10 @@ declare
     v_horizon flowfabric.ff_event_cursor;
     v_pruned flowfabric.ff_event_cursor;
     v_last flowfabric.ff_event_cursor;
+    v_last_expired flowfabric.ff_event_cursor;
+    v_event record;
+    v_passed integer := 0;
+    v_now_ms bigint;
     v_expired_before_ms bigint;
     v_deleted integer;
 begin
@@ -89,30 +95,39 @@ begin
         return null;
     end if;
     v_horizon := flowfabric._ff_event_horizon();
-    v_expired_before_ms
-        := flowfabric.ff_now_ms() - flowfabric._ff_setting_value('event_retention_' || p_stream || '_ms');
+    v_now_ms := flowfabric.ff_now_ms();
+    v_expired_before_ms := v_now_ms - flowfabric._ff_setting_value('event_retention_' || p_stream || '_ms');
 
-    select o.epoch, o.xact_id, o.event_id
-    into v_last
-    from (
-        select
-            h.epoch, h.xact_id, h.event_id,
-            bool_and(h.occurred_at_ms < v_expired_before_ms)
-            over (order by h.epoch, h.xact_id, h.event_id) as is_expired
-        from (
-            select v.epoch, v.xact_id, v.event_id, v.occurred_at_ms
-            from flowfabric._ff_events() as v
-            where v.stream = p_stream
-                and (v.epoch, v.xact_id, v.event_id) > (v_pruned.epoch, v_pruned.xact_id, v_pruned.event_id)
-                and (v.epoch, v.xact_id) < (v_horizon.epoch, v_horizon.xact_id)
-            order by v.epoch, v.xact_id, v.event_id
-            limit p_limit
-        ) as h
-    ) as o
-    where o.is_expired
-    order by o.epoch desc, o.xact_id desc, o.event_id desc
-    limit 1;
-    if not found then
+    for v_event in
+        select v.epoch, v.xact_id, v.event_id, v.occurred_at_ms
+        from flowfabric._ff_events() as v
+        where v.stream = p_stream
+            and (v.epoch, v.xact_id, v.event_id) > (v_pruned.epoch, v_pruned.xact_id, v_pruned.event_id)
+            and (v.epoch, v.xact_id) < (v_horizon.epoch, v_horizon.xact_id)
+        order by v.epoch, v.xact_id, v.event_id
+        limit p_limit
+    loop
+        exit when v_event.occurred_at_ms between v_expired_before_ms and v_now_ms;
+        v_passed := v_passed + 1;
+        v_last := row(v_event.epoch, v_event.xact_id, v_event.event_id)::flowfabric.ff_event_cursor;
+        if v_event.occurred_at_ms < v_expired_before_ms then
+            v_last_expired := v_last;
+        end if;
+    end loop;
+    -- A full batch that ends in dates of the future: the next event with a date that can be true tells their age.
+    if v_passed < p_limit or v_last = v_last_expired or (
+        select v.occurred_at_ms < v_expired_before_ms
+        from flowfabric._ff_events() as v
+        where v.stream = p_stream
+            and (v.epoch, v.xact_id, v.event_id) > (v_last.epoch, v_last.xact_id, v_last.event_id)
+            and (v.epoch, v.xact_id) < (v_horizon.epoch, v_horizon.xact_id)
+            and v.occurred_at_ms <= v_now_ms
+        order by v.epoch, v.xact_id, v.event_id
+        limit 1) is not true
+    then
+        v_last := v_last_expired;
+    end if;
+    if v_last is null then
         return 0;
     end if;
 

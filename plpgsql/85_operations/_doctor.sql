@@ -522,6 +522,16 @@ begin
     return query
     select
         c_check, 'warning',
+        format(
+            'Stream %s has %s events dated later than now, up to %s: the clock was ahead and went back.', s.stream,
+            s.events, flowfabric._ff_utc(s.latest_at_ms)),
+        'Find out why the clock of the server jumps. They are pruned with the events behind them.',
+        jsonb_build_object('stream', s.stream, 'future_events', s.events, 'latest_at_ms', s.latest_at_ms)
+    from flowfabric._ff_future_events(p_now_ms + 60000) as s
+    order by s.stream;
+    return query
+    select
+        c_check, 'warning',
         case when c.is_expired
             then format('Consumer %s has missed events of stream %s.', c.consumer_name, c.stream)
             else format(

@@ -238,6 +238,45 @@ $$;
 comment on function flowfabric._ff_measure_streams(flowfabric.ff_event_cursor) is
 'Internal: per event stream the age of what is kept, and what readers cannot have yet, counted up to 10000.';
 
+-- Reads both ends of each stream: what was written lately, and what pruning comes to next.
+create or replace function flowfabric._ff_future_events(p_later_than_ms bigint)
+returns table (stream text, events bigint, latest_at_ms bigint)
+language plpgsql stable
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
+as $$
+begin
+    return query
+    select s.stream, count(distinct e.event_id), max(e.occurred_at_ms)
+    from flowfabric.ff_event_stream as s
+    cross join lateral (
+        (
+            select v.event_id, v.occurred_at_ms
+            from flowfabric._ff_events() as v
+            where v.stream = s.stream
+                and (v.epoch, v.xact_id, v.event_id) > (s.pruned_epoch, s.pruned_xact_id, s.pruned_event_id)
+            order by v.epoch, v.xact_id, v.event_id
+            limit 1000
+        )
+        union all
+        (
+            select v.event_id, v.occurred_at_ms
+            from flowfabric._ff_events() as v
+            where v.stream = s.stream
+            order by v.epoch desc, v.xact_id desc, v.event_id desc
+            limit 1000
+        )
+    ) as e
+    where e.occurred_at_ms > p_later_than_ms
+    group by s.stream;
+end;
+$$;
+comment on function flowfabric._ff_future_events(bigint) is
+'Internal: per stream how many of its 1000 oldest and 1000 newest events are dated later, and the latest date.';
+
 create or replace function flowfabric._ff_measure_consumers()
 returns table (consumer_name text, stream text, is_expired boolean, unread_since_ms bigint)
 language plpgsql stable

@@ -474,7 +474,7 @@ begin
         return null;
     end if;
     v_load := flowfabric._ff_measure_quota(p_exec.quota_policy_id, p_now_ms);
-    select a.expires_at_ms > p_now_ms, a.slot_held into v_is_paid, v_is_held
+    select a.expires_at_ms > p_now_ms and a.admitted_at_ms <= p_now_ms, a.slot_held into v_is_paid, v_is_held
     from flowfabric.ff_quota_admitted as a
     where a.quota_policy_id = p_exec.quota_policy_id
         and a.partition_key = p_exec.partition_key and a.execution_id = p_exec.execution_id;
@@ -486,7 +486,8 @@ begin
         select min(w.admitted_at_ms) + v_policy.requests_per_window_seconds * 1000 into v_why.until_ms
         from flowfabric.ff_quota_window as w
         where w.quota_policy_id = p_exec.quota_policy_id
-            and w.admitted_at_ms > p_now_ms - v_policy.requests_per_window_seconds * 1000;
+            and w.admitted_at_ms > p_now_ms - v_policy.requests_per_window_seconds * 1000
+            and w.admitted_at_ms <= p_now_ms;
         v_why.detail := jsonb_build_object(
             'kind', 'rate', 'limit', v_policy.max_requests_per_window, 'current', v_load.entries_in_window);
         v_why.summary := format(

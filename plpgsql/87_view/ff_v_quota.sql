@@ -16,6 +16,7 @@ cross join lateral (
     where
         x.quota_policy_id = q.quota_policy_id
         and x.admitted_at_ms > flowfabric.ff_now_ms() - q.requests_per_window_seconds * 1000
+        and x.admitted_at_ms <= flowfabric.ff_now_ms()
 ) as w
 cross join lateral (
     select count(*) as held

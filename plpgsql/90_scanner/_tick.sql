@@ -75,6 +75,8 @@ begin
         when 'quota' then
             select q.processed, q.skipped, q.errors, q.more into v_scan
             from flowfabric.ff_reconcile_quota(p_limit) as q;
+        when 'future_times' then
+            v_scan := flowfabric.ff_scan_future_times(p_limit);
         when 'worker_ttl' then
             v_scan := flowfabric.ff_sweep_workers(p_limit);
         when 'event_notify' then

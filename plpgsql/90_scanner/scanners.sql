@@ -23,6 +23,7 @@ as $$
     ('grant_expiry', 'ff_sweep_expired_grants', 120, 1000, 500),
     ('budget_reset', 'ff_scan_budget_resets', 130, 15000, 20),
     ('quota', 'ff_reconcile_quota', 140, 30000, 500),
+    ('future_times', 'ff_scan_future_times', 145, 15000, 1000),
     ('worker_ttl', 'ff_sweep_workers', 150, 30000, 500),
     -- Sends at most one notification per waiting pair and has no limit of its own.
     ('event_notify', 'ff_scan_event_notify', 160, 250, 10000),
