@@ -152,6 +152,7 @@ ROLES: dict[str, tuple[str, ...]] = {
     "ff_scan_event_notify": ("operator",),
     "ff_scan_execution_deadlines": ("operator",),
     "ff_scan_expired_leases": ("operator",),
+    "ff_scan_future_times": ("operator",),
     "ff_scan_pending_waitpoint_expiry": ("operator",),
     "ff_scan_stream_ttl": ("operator",),
     "ff_scan_suspension_timeouts": ("operator",),

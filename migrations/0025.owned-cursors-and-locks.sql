@@ -4,7 +4,7 @@
 --
 -- Locks:  ff_event_consumer, ff_operator_event, ff_execution_idempotency and ff_quota_window, ACCESS EXCLUSIVE for a moment.
 -- Beside: the functions of the previous release go on working; cursors that they store get their owner later.
--- depends: 0023.floors-move-on
+-- depends: 0024.operator-events
 
 alter table flowfabric.ff_event_consumer add column if not exists owner text collate "C";
 comment on column flowfabric.ff_event_consumer.owner is
