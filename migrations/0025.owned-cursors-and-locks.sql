@@ -1,8 +1,6 @@
 -- Event cursors get an owner; locks that only the owner of the schema can take; keys that outlive their execution.
 --
--- The list of operator events moves from a constraint into _ff_operator_event_types(), so that one place has it.
---
--- Locks:  ff_event_consumer, ff_operator_event, ff_execution_idempotency and ff_quota_window, ACCESS EXCLUSIVE for a moment.
+-- Locks:  ff_event_consumer, ff_execution_idempotency and ff_quota_window, ACCESS EXCLUSIVE for a moment.
 -- Beside: the functions of the previous release go on working; cursors that they store get their owner later.
 -- depends: 0024.operator-events
 
@@ -11,16 +9,6 @@ comment on column flowfabric.ff_event_consumer.owner is
 'Role that stored the first position, and alone may store others; NULL for a row that is older than this column.';
 comment on column flowfabric.ff_event_consumer.cursor is
 'Opaque position after the last event it has dealt with; only an operator moves it back.';
-
-alter table flowfabric.ff_operator_event
--- squawk-ignore ban-drop-constraint
-drop constraint if exists ff_operator_event_event_type_is_known;
-comment on table flowfabric.ff_operator_event is
-'Stream operator: one row per operator action on an execution, a flow, a lane or an event cursor.';
-comment on column flowfabric.ff_operator_event.partition_key is
-'Partition of the execution, flow or lane; 0 for an event cursor.';
-comment on column flowfabric.ff_operator_event.event_type is
-'What the operator did: one of _ff_operator_event_types().';
 
 -- Both served ff_trim_retention, which no longer deletes these rows.
 -- squawk-ignore require-concurrent-index-deletion
