@@ -24,9 +24,7 @@ from flowfabric_client import _calls
 from flowfabric_client._sql import SqlSources
 from flowfabric_client.aio import AsyncClient
 from flowfabric_client.errors import (
-    ExecutionNotActiveError,
     FlowFabricError,
-    LeaseLostError,
     PermissionDeniedError,
     TransportError,
     UnavailableError,
@@ -34,14 +32,17 @@ from flowfabric_client.errors import (
     from_psycopg,
 )
 from flowfabric_client.handle import Handle
-from flowfabric_client.rows import ClaimedExecution
+from flowfabric_client.rows import ClaimedExecution, WorkerLeaseListing
 from flowfabric_client.worker import events
 from flowfabric_client.worker.backoff import LONGEST_S, Backoff
+from flowfabric_client.worker.batches import LARGEST_BATCH
 from flowfabric_client.worker.calls import CallLine
 from flowfabric_client.worker.connections import ConnectionOptions, HandlerConnections
 from flowfabric_client.worker.handlers import Ended, Handler
 from flowfabric_client.worker.job import Claim, Failure, Job, Outcome
-from flowfabric_client.worker.reporting import Reporter, fences
+from flowfabric_client.worker.patience import HeldElsewhereError, ask
+from flowfabric_client.worker.renewing import Renewer
+from flowfabric_client.worker.reporting import Reporter
 from flowfabric_client.worker.signals import PermanentError
 
 _LOGGER = logging.getLogger("flowfabric.worker")
@@ -52,6 +53,7 @@ THIRD_LOOK_S = 0.1
 # The database knows for a minute at most that somebody waits: who listens must say so again in time.
 LONGEST_PAUSE_S = 30.0
 LOOP_LAG_WORTH_TELLING_S = 0.5
+HAND_BACK_WAIT_MS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,29 +89,40 @@ class Runtime:
         connections = ConnectionOptions(options.dsn, options.instance_id, options.prepare_statements)
         self._pool = connections.own_pool(min_size=1, max_size=options.max_connections, timeout=5.0)
         self._client = AsyncClient(self._pool)
+        # Renewals never wait for a connection; outcomes that wait for a row keep none from the rest.
+        self._renewal_pool = connections.own_pool(min_size=1, max_size=1, timeout=5.0)
+        self._parked_pool = connections.own_pool(min_size=0, max_size=1, timeout=5.0)
         self._connections = HandlerConnections(
             connections,
             options.concurrency,
             with_threads=any(not handler.is_async for handler in handlers.values()),
         )
         self._threads = ThreadPoolExecutor(options.concurrency, thread_name_prefix="flowfabric-handler")
+        self._slots_changed = asyncio.Event()
         self._reporter = Reporter(
-            self._client, self._connections.asynchronous, self._emit, self._tell, self._settle
+            self._client,
+            AsyncClient(self._parked_pool),
+            self._connections.asynchronous,
+            self._emit,
+            self._tell,
+            self._slots_changed.set,
+            self._settle,
         )
         self._jobs: dict[UUID, Job] = {}
+        self._renewer = Renewer(
+            AsyncClient(self._renewal_pool), self._jobs.values, options.lease_ttl_ms, self._emit
+        )
         # An execution can be there twice: under a lost lease, if the handler goes on, and under a new one.
         self._newest_jobs: dict[str, Job] = {}
         self._running = 0
         # Executions that claims under way have asked for.
         self._asked = 0
-        self._waiting_renewal: asyncio.Task[None] | None = None
         self._drain_requested = asyncio.Event()
         # None until the registry was asked whether this worker may work.
         self._paused: bool | None = None
         self._woken = asyncio.Event()
         # While this worker listens.
         self._call_line: CallLine | None = None
-        self._slots_changed = asyncio.Event()
         self._registered_as_waiter_at = float("-inf")
         self._reclaimed_at = float("-inf")
         self._claim_answer_was_lost = False
@@ -128,16 +141,18 @@ class Runtime:
         """
         options = self._options
         async with AsyncExitStack() as stack:
-            await self._pool.open(wait=False)
-            stack.push_async_callback(self._pool.close)
+            for pool in (self._pool, self._renewal_pool, self._parked_pool):
+                await pool.open(wait=False)
+                stack.push_async_callback(pool.close)
             await stack.enter_async_context(self._connections)
             stack.callback(self._threads.shutdown, wait=False)
             background = [
                 self._keep_going(
-                    "renewing leases", self._renew, longest_pause_s=min(LONGEST_S, self._ttl_s / 6)
+                    "renewing leases", self._renewer.step, longest_pause_s=min(LONGEST_S, self._ttl_s / 6)
                 ),
                 self._keep_going("watching", self._watch),
                 self._reporter.run(),
+                self._reporter.run_parked(),
                 self._keep_going("registering", self._register_or_beat(), optional=True),
             ]
             if options.listen:
@@ -152,8 +167,6 @@ class Runtime:
                 while self._jobs:
                     self._slots_changed.clear()
                     await self._slots_changed.wait()
-                if self._waiting_renewal is not None:
-                    await _cancel([self._waiting_renewal])
             if options.listen:
                 with suppress(FlowFabricError):
                     await self._client.wait_for_work(options.lanes, options.instance_id, wait_ms=0)
@@ -169,6 +182,7 @@ class Runtime:
         _LOGGER.info("draining: %d executions are running", len(self._jobs))
         self._emit(events.DrainStarted(len(self._jobs)))
         self._drain_requested.set()
+        self._reporter.give_up_expired()
         self._woken.set()
         self._slots_changed.set()
 
@@ -274,9 +288,14 @@ class Runtime:
         if self._paused is not False:
             return 0
         # A handler's slot is free when it has ended: the next execution is claimed while the outcome is on
-        # its way. But what cannot be reported must not pile up.
+        # its way. But what cannot be reported must not pile up. An outcome that waits for a stranger's
+        # transaction says nothing of the others, so there may be more of those.
         concurrency = self._options.concurrency
-        return max(0, min(concurrency - self._running, 2 * concurrency - len(self._jobs)) - self._asked)
+        parked = self._reporter.parked_count
+        free = min(
+            concurrency - self._running, 2 * concurrency - (len(self._jobs) - parked), LARGEST_BATCH - parked
+        )
+        return max(0, free - self._asked)
 
     @property
     def _pause_s(self) -> float:
@@ -435,15 +454,15 @@ class Runtime:
 
     async def _hand_back(self, handle: Handle, until_ms: int) -> None:
         try:
-            await self._client.delay_execution(delay_until_ms=until_ms, **handle.arguments())
-        except FlowFabricError as error:
+            call = _calls.delay_execution(delay_until_ms=until_ms, **handle.arguments())
+            await ask(self._client, call, HAND_BACK_WAIT_MS)
+        except (FlowFabricError, HeldElsewhereError) as error:
             # Nothing is lost: the lease runs out, and the execution is reclaimed.
             _LOGGER.warning("%s was not handed back: %s", handle.execution_id, error)
 
     async def _hand_back_unknown_leases(self) -> None:
         """Give back what was claimed by a call whose answer was lost."""
-        leases = await self._client.list_worker_leases(self._options.instance_id)
-        for lease in leases:
+        for lease in await self._leases():
             if lease.ownership_state != "leased" or lease.lease_id in self._jobs:
                 continue
             handle = Handle(
@@ -458,6 +477,17 @@ class Runtime:
                 "fresh",
             )
             await self._hand_back(handle, lease.lease_expires_at_ms - self._options.lease_ttl_ms)
+
+    async def _leases(self) -> list[WorkerLeaseListing]:
+        """All leases that the database knows of this worker."""
+        leases: list[WorkerLeaseListing] = []
+        while not leases or leases[-1].has_more:
+            after = leases[-1].execution_id if leases else None
+            page = await self._client.list_worker_leases(self._options.instance_id, after=after)
+            if not page:
+                break
+            leases += page
+        return leases
 
     # Running
 
@@ -550,44 +580,6 @@ class Runtime:
 
     # Holding
 
-    async def _renew(self) -> float:
-        held = [job for job in self._jobs.values() if job.is_held]
-        if held:
-            items = await self._client.renew_leases(**fences(held), lease_ttl_ms=self._options.lease_ttl_ms)
-            busy = []
-            for job, item in zip(held, items, strict=True):
-                if item.outcome == "renewed":
-                    job.extend()
-                elif item.outcome == "busy":
-                    busy.append(job)
-                elif not job.speaks_for_itself:
-                    job.lose(item.code or "stale_lease")
-            self._emit(events.LeasesRenewed(len(held) - len(busy)))
-            self._renew_busy(busy)
-        return self._ttl_s / 3
-
-    def _renew_busy(self, jobs: Sequence[Job]) -> None:
-        # Waiting for a locked row takes a connection, so it is one task that does it for all of them. Whoever
-        # completes inside a transaction holds the lock himself, and needs no renewal while he does.
-        if jobs and (self._waiting_renewal is None or self._waiting_renewal.done()):
-            self._waiting_renewal = asyncio.create_task(
-                self._renew_one_by_one([job for job in jobs if job.completion == "none"])
-            )
-
-    async def _renew_one_by_one(self, jobs: Sequence[Job]) -> None:
-        for job in jobs:
-            try:
-                if job.is_held:
-                    await self._client.renew_lease(
-                        **job.handle.arguments(), lease_ttl_ms=self._options.lease_ttl_ms
-                    )
-                    job.extend()
-            except (LeaseLostError, ExecutionNotActiveError) as error:
-                if not job.speaks_for_itself:
-                    job.lose(error.code or "stale_lease")
-            except FlowFabricError as error:
-                _LOGGER.warning("the lease on %s was not renewed: %s", job.handle.execution_id, error)
-
     async def _watch(self) -> float:
         """Stop handlers whose lease has run out while the database was away; notice a blocked event loop."""
         pause_s = min(self._ttl_s / 6, 1.0)
@@ -669,13 +661,15 @@ class Runtime:
         self._slots_changed.set()
 
     async def _tick(self) -> float:
+        """Run every scanner that is due once, the most overdue first."""
+        more = False
         for scanner in await self._client.due_scanners():
-            more = True
-            while more and not self._draining:
-                runs = await self._client.tick(scanners=[scanner])
-                more = any(run.status == "ran" and run.more for run in runs)
+            if self._draining:
+                break
+            runs = await self._client.tick(scanners=[scanner])
+            more = more or any(run.status == "ran" and run.more for run in runs)
         # Any number of workers tick: jitter keeps them from doing it at the same moment.
-        return random.uniform(0.5, 1.0)  # noqa: S311
+        return 0.0 if more and not self._draining else random.uniform(0.5, 1.0)  # noqa: S311
 
 
 def _is_final(error: FlowFabricError) -> bool:

@@ -89,7 +89,7 @@ def test_no_more_handlers_run_at_once_than_are_allowed(database: str, client: Cl
 
 
 def test_outcomes_that_arrive_during_a_report_go_out_together(
-    database: str, client: Client, connect: Connect, db: Connection
+    database: str, client: Client, held_reports: HeldReports
 ) -> None:
     worker = Worker(database, **FAST)
     gate = Gate()
@@ -103,13 +103,11 @@ def test_outcomes_that_arrive_during_a_report_go_out_together(
         create(client, "gate")
     with running(worker) as run:
         run.wait_for(events.Started, 5)
-        blocker = connect(autocommit=False)
-        hold_reports(blocker)
         create(client, "first")
-        wait_until(lambda: lock_waiter(db, "ff_complete_execution("), "the first report was under way")
+        wait_until(lambda: held_reports.count == 1, "the first report was under way")
         gate.open.set()
         wait_until(lambda: not gate.running, "the other handlers had ended")
-        blocker.rollback()
+        held_reports.release.set()
         run.wait_for(events.Completed, 6)
         sizes = [event.completions for event in run.wait_for(events.ReportSent, 2)]
     assert sizes[0] == 1
@@ -193,22 +191,20 @@ def test_a_queue_that_never_runs_empty_does_not_keep_lost_work_waiting(database:
 
 
 def test_a_slot_is_free_when_its_handler_has_ended_but_outcomes_do_not_pile_up(
-    database: str, client: Client, connect: Connect, db: Connection
+    database: str, client: Client, held_reports: HeldReports
 ) -> None:
     worker = Worker(database, concurrency=1, lease_ttl_ms=600, **FAST)
     worker.handler("work")(returns_at_once)
     for _ in range(3):
         create(client, "work")
-    blocker = connect(autocommit=False)
-    hold_reports(blocker)
     with running(worker) as run:
-        wait_until(lambda: lock_waiter(db, "ff_complete_execution("), "the first report was under way")
+        wait_until(lambda: held_reports.count == 1, "the first report was under way")
         run.wait_for(events.Started, 2)
         # Renewals go on, every 200 ms at the earliest: time enough for a third claim.
         renewals = len(run.all(events.LeasesRenewed))
         run.wait_for(events.LeasesRenewed, renewals + 2)
         assert len(run.all(events.Claimed)) == 2
-        blocker.rollback()
+        held_reports.release.set()
         run.wait_for(events.Completed, 3)
 
 
@@ -216,9 +212,26 @@ async def returns_at_once(ctx: Context) -> None:
     pass
 
 
-def hold_reports(blocker: Connection) -> None:
-    # A completion writes such an event and a claim does not, so only reports wait.
-    blocker.execute("lock table flowfabric.ff_completion_event in share mode")
+class HeldReports:
+    """A database that takes its time over reports."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        self.release = threading.Event()
+        send = Reporter._send
+
+        async def slow(reporter: Reporter, *arguments: Any) -> Any:
+            self.count += 1
+            while not self.release.is_set():
+                await asyncio.sleep(0.005)
+            return await send(reporter, *arguments)
+
+        monkeypatch.setattr(Reporter, "_send", slow)
+
+
+@pytest.fixture
+def held_reports(monkeypatch: pytest.MonkeyPatch) -> HeldReports:
+    return HeldReports(monkeypatch)
 
 
 # Leases
@@ -665,7 +678,7 @@ def client_database(client: Client) -> str:
 
 @pytest.mark.parametrize(
     ("count", "owner", "call"),
-    [(1, AsyncClient, "complete_execution"), (2, Reporter, "_refused_completions")],
+    [(1, Reporter, "_end_one"), (2, Reporter, "_other_completions")],
     ids=["alone", "in a batch"],
 )
 def test_a_completion_whose_answer_was_lost_is_recognised(
@@ -692,23 +705,35 @@ def test_a_completion_whose_answer_was_lost_is_recognised(
         assert describe(client, execution_id).total_attempt_count == 1
 
 
+@pytest.mark.parametrize(
+    ("count", "owner", "call"),
+    [(1, Reporter, "_end_one"), (2, AsyncClient, "fail_executions")],
+    ids=["alone", "in a batch"],
+)
 def test_a_failure_whose_answer_was_lost_is_recognised(
-    database: str, client: Client, monkeypatch: pytest.MonkeyPatch
+    database: str, client: Client, monkeypatch: pytest.MonkeyPatch, count: int, owner: type, call: str
 ) -> None:
-    lose_an_answer(monkeypatch, AsyncClient, "fail_executions")
+    answers = lose_an_answer(monkeypatch, owner, call)
     worker = Worker(database, **FAST)
+    all_have_started = asyncio.Event()
+    started: list[str] = []
 
     @worker.handler("bad")
     async def bad(ctx: Context) -> None:
+        started.append(ctx.execution_id)
+        if len(started) == count:
+            all_have_started.set()
+        await all_have_started.wait()
         raise RuntimeError("no luck")
 
     policy = {"retry_policy": {"max_retries": 1, "backoff": {"type": "fixed", "delay_ms": 3_600_000}}}
-    execution_id = create(client, "bad", policy=policy)
+    execution_ids = [create(client, "bad", policy=policy) for _ in range(count)]
     with running(worker) as run:
-        (failure,) = run.wait_for(events.Failed)
+        failures = run.wait_for(events.Failed, count)
         assert run.all(events.LeaseWasLost) == []
-    assert failure.will_retry
-    assert describe(client, execution_id).public_state == "delayed"
+    assert answers
+    assert all(failure.will_retry for failure in failures)
+    assert {describe(client, execution_id).public_state for execution_id in execution_ids} == {"delayed"}
 
 
 def test_a_claim_whose_answer_was_lost_is_handed_back_and_done(
@@ -730,20 +755,20 @@ def test_a_claim_whose_answer_was_lost_is_handed_back_and_done(
 def test_a_result_that_the_database_refuses_fails_for_good_and_spoils_no_other(
     database: str, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    send_many, send_one = Reporter._refused_completions, AsyncClient.complete_execution
+    send_many, send_one = Reporter._other_completions, Reporter._end_one
 
-    async def picky(self: Reporter, call: Call[Any]) -> Any:
+    async def picky(self: Reporter, client: AsyncClient, call: Call[Any]) -> Any:
         if b"poison" in call.params["results"]:
             raise ValueError("cannot be sent")
-        return await send_many(self, call)
+        return await send_many(self, client, call)
 
-    async def picky_alone(self: AsyncClient, **arguments: Any) -> Any:
-        if arguments["result"] == b"poison":
+    async def picky_alone(self: Reporter, client: AsyncClient, call: Call[Any], wait_ms: int) -> Any:
+        if call.params.get("result") == b"poison":
             raise ValueError("cannot be sent")
-        return await send_one(self, **arguments)
+        return await send_one(self, client, call, wait_ms)
 
-    monkeypatch.setattr(Reporter, "_refused_completions", picky)
-    monkeypatch.setattr(AsyncClient, "complete_execution", picky_alone)
+    monkeypatch.setattr(Reporter, "_other_completions", picky)
+    monkeypatch.setattr(Reporter, "_end_one", picky_alone)
     worker = Worker(database, **FAST)
 
     @worker.handler("echo")
