@@ -32,7 +32,9 @@ begin
         perform flowfabric._ff_raise_not_found(v_key, c_fn);
     end if;
     return query
-    with pause as (
+    -- Each subquery is read by its own index. Without statistics, and for the lack of one row to tell the indexes
+    -- apart, the planner would read all waitpoints of the partition, and join them with each other.
+    with pause as materialized (
         select
             w.suspension_id, max(w.closed_at_ms) as ended_at_ms,
             case
@@ -41,9 +43,13 @@ begin
                 when bool_or(w.close_reason = 'resumed') then 'operator'
                 else 'closed'
             end as ended_by
-        from flowfabric.ff_waitpoint_pending as w
-        where w.partition_key = v_key.partition_key and w.execution_id = v_key.execution_id
-            and w.suspension_id is not null
+        from (
+            select x.suspension_id, x.waitpoint_key, x.attempt_index, x.closed_at_ms, x.satisfied_at_ms, x.close_reason
+            from flowfabric.ff_waitpoint_pending as x
+            where x.partition_key = v_key.partition_key and x.execution_id = v_key.execution_id
+            offset 0
+        ) as w
+        where w.suspension_id is not null
             and w.attempt_index >= coalesce((
                 select max(a.attempt_index)
                 from flowfabric.ff_attempt as a
@@ -62,11 +68,19 @@ begin
         s.signal_category, s.source_type, s.source_identity, s.correlation_id, s.payload, s.payload_encoding,
         s.accepted_at_ms
     from pause as p
-    join flowfabric.ff_waitpoint_pending as w
-        on w.partition_key = v_key.partition_key and w.suspension_id = p.suspension_id
-    left join flowfabric.ff_signal as s
-        on s.partition_key = w.partition_key and s.waitpoint_id = w.waitpoint_id
-        and s.is_satisfier and p.ended_by = 'signal'
+    cross join lateral (
+        select x.attempt_index, x.waitpoint_id, x.waitpoint_key, x.ordinal
+        from flowfabric.ff_waitpoint_pending as x
+        where x.partition_key = v_key.partition_key and x.suspension_id = p.suspension_id
+        offset 0
+    ) as w
+    left join lateral (
+        select x.*
+        from flowfabric.ff_signal as x
+        where x.partition_key = v_key.partition_key and x.waitpoint_id = w.waitpoint_id
+            and x.is_satisfier and p.ended_by = 'signal'
+        offset 0
+    ) as s on true
     order by p.ended_at_ms, p.suspension_id, s.seq, w.ordinal;
 end;
 $$;
