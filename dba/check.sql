@@ -54,7 +54,7 @@ with documented (roles, functions) as (
         ff_read_flow_summary ff_read_summary ff_resolve_execution_flow_id ff_scan_eligible ff_stream_status'),
     ('worker', '
         ff_append_frame ff_claim_execution ff_claim_next ff_claim_resumed_execution ff_complete_executions
-        ff_create_pending_waitpoint ff_fail_executions ff_heartbeat_worker ff_reclaim_execution
+        ff_create_pending_waitpoint ff_deregister_worker ff_fail_executions ff_heartbeat_worker ff_reclaim_execution
         ff_register_worker ff_renew_lease ff_renew_leases ff_reserve_budget ff_settle_reservation
         ff_suspend_execution ff_update_progress ff_wait_for_work'),
     ('worker operator', '

@@ -43,6 +43,7 @@ ROLES: dict[str, tuple[str, ...]] = {
     "ff_delay_execution": ("operator", "worker"),
     "ff_deliver_approval_signal": ("operator",),
     "ff_deliver_signal": ("operator", "producer", "signaller", "worker"),
+    "ff_deregister_worker": ("worker",),
     "ff_describe_edge": ("operator", "reader"),
     "ff_describe_execution": ("operator", "reader"),
     "ff_describe_flow": ("operator", "reader"),
@@ -1080,6 +1081,22 @@ def deliver_signal(
         },
         rows.SignalDelivery,
         signal_id is not None or idempotency_key is not None,
+    )
+
+
+def deregister_worker(
+    worker_id: str, worker_instance_id: str, *, namespace: str = "default"
+) -> Call[rows.Outcome]:
+    sql = """
+        select * from flowfabric.ff_deregister_worker(
+            p_worker_id => %(worker_id)s::text, p_worker_instance_id => %(worker_instance_id)s::text,
+            p_namespace => %(namespace)s::text)"""
+    return Call(
+        "ff_deregister_worker",
+        sql,
+        {"worker_id": worker_id, "worker_instance_id": worker_instance_id, "namespace": namespace},
+        rows.Outcome,
+        True,
     )
 
 

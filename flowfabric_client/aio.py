@@ -740,6 +740,16 @@ class AsyncClient(AsyncWatchingSession):
             )
         )
 
+    async def deregister_worker(
+        self, worker_id: str, worker_instance_id: str, *, namespace: str = "default"
+    ) -> rows.Outcome:
+        """Takes a worker process that ends out of the registry; leases that it still holds stay until they
+        expire.
+
+        Raises: invalid_input.
+        """
+        return await self._one(_calls.deregister_worker(worker_id, worker_instance_id, namespace=namespace))
+
     async def describe_edge(self, flow_id: UUID, edge_id: UUID) -> rows.EdgeSnapshot | None:
         """Everything about one edge of a flow; no row if there is no such edge.
 

@@ -15,4 +15,11 @@ comment on column flowfabric.ff_operator_event.flow_id is
 'Flow acted upon; null for an execution or a lane.';
 comment on column flowfabric.ff_operator_event.details is
 'Facts of the action; the keys differ by event_type.';
+delete from flowfabric.ff_worker_registry_event as v where v.event_kind = 'deregistered';
+alter table flowfabric.ff_worker_registry_event
+drop constraint if exists ff_worker_registry_event_event_kind_is_known;
+alter table flowfabric.ff_worker_registry_event add constraint ff_worker_registry_event_event_kind_is_known
+check (
+    event_kind in ('registered', 'refreshed', 'drain_requested', 'drain_cancelled', 'marked_dead', 'ttl_swept')
+);
 delete from flowfabric.ff_migration_annotation where version = 24;

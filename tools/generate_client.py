@@ -192,6 +192,7 @@ REPEATABLE = frozenset(
         "ff_create_budget",
         "ff_create_flow",
         "ff_create_quota_policy",
+        "ff_deregister_worker",
         "ff_describe_execution",
         "ff_dispatch_dependencies",
         "ff_dispatch_sibling_cancels",

@@ -159,6 +159,8 @@ class Runtime:
                 background.append(self._keep_going("listening", self._listen))
             if options.run_ticks:
                 background.append(self._keep_going("ticking", self._tick, optional=True))
+            # After the next line's: a heartbeat would register this worker again.
+            stack.push_async_callback(self._deregister)
             tasks = [asyncio.create_task(activity) for activity in background]
             stack.push_async_callback(_cancel, tasks)
             try:
@@ -170,6 +172,15 @@ class Runtime:
             if options.listen:
                 with suppress(FlowFabricError):
                     await self._client.wait_for_work(options.lanes, options.instance_id, wait_ms=0)
+
+    async def _deregister(self) -> None:
+        """Leave the registry, if it can be reached: else the registration lapses by itself."""
+        options = self._options
+        with suppress(FlowFabricError, TimeoutError):
+            async with asyncio.timeout(2):
+                await self._client.deregister_worker(
+                    options.worker_id, options.instance_id, namespace=options.namespace or "default"
+                )
 
     @property
     def _draining(self) -> bool:

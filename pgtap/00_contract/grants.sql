@@ -37,6 +37,7 @@ insert into specified values
     ('ff_delay_execution', 'worker, operator'),
     ('ff_deliver_approval_signal', 'operator'),
     ('ff_deliver_signal', 'producer, worker, signaller, operator'),
+    ('ff_deregister_worker', 'worker'),
     ('ff_describe_edge', 'reader, operator'),
     ('ff_describe_execution', 'reader, operator'),
     ('ff_describe_flow', 'reader, operator'),
@@ -198,7 +199,7 @@ select p.oid, p.proname::text as function_name, p.oid::regprocedure::text as sig
 from pg_proc as p
 where p.pronamespace = 'flowfabric'::regnamespace and p.proname like 'ff\_%';
 
-select is((select count(*) from specified), 169::bigint, 'the table above has all functions of the specification');
+select is((select count(*) from specified), 170::bigint, 'the table above has all functions of the specification');
 
 select is_empty(
     $$ select i.signature from installed as i

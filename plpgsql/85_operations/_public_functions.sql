@@ -38,6 +38,7 @@ as $$
     ('ff_delay_execution', '{worker,operator}'),
     ('ff_deliver_approval_signal', '{operator}'),
     ('ff_deliver_signal', '{producer,worker,signaller,operator}'),
+    ('ff_deregister_worker', '{worker}'),
     ('ff_describe_edge', '{reader,operator}'),
     ('ff_describe_execution', '{reader,operator}'),
     ('ff_describe_flow', '{reader,operator}'),

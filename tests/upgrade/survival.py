@@ -113,7 +113,8 @@ def _answer(db: Connection, function: str, arguments: dict[str, Any]) -> list[di
     if function == "ff_list_settings":
         # A default may change with a release, what somebody has set may not.
         return [{"name": row["name"], "set": None if row["is_default"] else row["value"]} for (row,) in rows]
-    return [row for (row,) in rows]
+    # The advice is a text of the release, not of the user.
+    return [{name: value for name, value in row.items() if name != "what_to_do"} for (row,) in rows]
 
 
 def schema_of(dsn: str) -> Catalogue:

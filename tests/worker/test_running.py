@@ -907,3 +907,26 @@ def test_an_operator_pauses_and_resumes_a_worker(database: str, client: Client) 
     told = [event for event in run.events if isinstance(event, events.PausedByOperator | events.Claimed)]
     assert told[:2] == [events.PausedByOperator(True), events.PausedByOperator(False)]
     assert isinstance(told[2], events.Claimed)
+
+
+def test_a_worker_that_was_drained_leaves_the_registry_at_once(
+    database: str, client: Client, db: Connection
+) -> None:
+    worker = Worker(database, **FAST)
+    may_end = threading.Event()
+
+    @worker.handler("slow")
+    def wait(ctx: SyncContext) -> None:
+        may_end.wait(30)
+
+    with running(worker) as run:
+        create(client, "slow")
+        run.wait_for(events.Started)
+        wait_until(lambda: bool(client.list_workers()), "the worker was registered")
+        worker.stop()
+        run.wait_for(events.DrainStarted)
+        assert client.list_workers(), "a worker that still runs something is known"
+        may_end.set()
+    assert client.list_workers() == []
+    kinds = db.execute("select event_kind from flowfabric.ff_worker_registry_event order by event_id")
+    assert kinds.fetchall() == [("registered",), ("deregistered",)]
