@@ -125,6 +125,17 @@ comment on function flowfabric._ff_emit_completion(
     flowfabric.ff_exec_core, flowfabric.ff_terminal_outcome, bigint) is
 'Internal: writes the completion event of an execution that ended.';
 
+-- Every type of operator event, stated here and nowhere else.
+create or replace function flowfabric._ff_operator_event_types()
+returns text[]
+language sql immutable parallel safe
+as $$
+    select array[
+        'priority_changed', 'replayed', 'flow_cancel_requested', 'lane_state_changed', 'event_cursor_set',
+        'event_cursor_deleted']
+$$;
+comment on function flowfabric._ff_operator_event_types() is 'Internal: the types that operator events can have.';
+
 create or replace function flowfabric._ff_emit_operator(
     p_partition_key smallint,
     p_namespace text,
@@ -139,6 +150,9 @@ returns void
 language plpgsql volatile
 as $$
 begin
+    if p_event_type <> all (flowfabric._ff_operator_event_types()) then
+        raise check_violation using message = format('there is no type %L of operator events', p_event_type);
+    end if;
     insert into flowfabric.ff_operator_event (
         partition_key, epoch, occurred_at_ms, namespace, instance_tag, execution_id, flow_id, event_type, details)
     select
@@ -150,4 +164,4 @@ end;
 $$;
 comment on function flowfabric._ff_emit_operator(
     smallint, text, text, uuid, uuid, text, jsonb, bigint) is
-'Internal: writes one operator event about an execution, a flow or a lane.';
+'Internal: writes one operator event about an execution, a flow, a lane or an event cursor.';
