@@ -31,7 +31,7 @@ with documented (roles, functions) as (
     ('operator', '
         ff_ack_cancel_member ff_block_execution_for_admission ff_bump_event_epoch ff_cancel_flow
         ff_change_priority ff_check_admission_and_record ff_create_budget ff_create_quota_policy
-        ff_deliver_approval_signal ff_dispatch_dependencies ff_dispatch_sibling_cancels
+        ff_delete_event_cursor ff_deliver_approval_signal ff_dispatch_dependencies ff_dispatch_sibling_cancels
         ff_drain_cancel_backlog ff_drain_sibling_cancel_group ff_drain_worker ff_expire_execution
         ff_expire_suspension ff_issue_grant_and_claim ff_mark_lease_expired_if_due ff_mark_worker_dead
         ff_project_flow_summaries ff_project_flow_summary ff_promote_blocked_to_eligible ff_promote_delayed
@@ -41,7 +41,7 @@ with documented (roles, functions) as (
         ff_revoke_lease ff_rotate_waitpoint_hmac_secret ff_scan_attempt_timeouts ff_scan_budget_resets
         ff_scan_claim_floors ff_scan_event_notify ff_scan_execution_deadlines ff_scan_expired_leases
         ff_scan_future_times ff_scan_pending_waitpoint_expiry ff_scan_stream_ttl ff_scan_suspension_timeouts ff_scan_unblock
-        ff_seed_waitpoint_hmac_secret ff_set_lane_state ff_set_scanner ff_set_setting ff_sweep_dedup
+        ff_seed_waitpoint_hmac_secret ff_set_event_cursor ff_set_lane_state ff_set_scanner ff_set_setting ff_sweep_dedup
         ff_sweep_expired_grants ff_sweep_workers ff_tick_loop ff_trim_retention ff_unblock_execution'),
     ('operator reader', '
         ff_check_invariants ff_commit_event_cursor ff_describe_edge ff_describe_execution ff_describe_flow

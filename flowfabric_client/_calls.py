@@ -998,6 +998,20 @@ def delay_execution(
     )
 
 
+def delete_event_cursor(consumer: str, stream: str, *, reason: str | None = None) -> Call[rows.Outcome]:
+    sql = """
+        select * from flowfabric.ff_delete_event_cursor(
+            p_consumer => %(consumer)s::text, p_stream => %(stream)s::text, p_reason =>
+            %(reason)s::text)"""
+    return Call(
+        "ff_delete_event_cursor",
+        sql,
+        {"consumer": consumer, "stream": stream, "reason": reason},
+        rows.Outcome,
+        True,
+    )
+
+
 def deliver_approval_signal(
     execution_id: str,
     lane_id: str,
@@ -2772,6 +2786,22 @@ def set_edge_group_policy(
         },
         rows.Outcome,
         False,
+    )
+
+
+def set_event_cursor(
+    consumer: str, stream: str, cursor: str, *, reason: str | None = None
+) -> Call[rows.Outcome]:
+    sql = """
+        select * from flowfabric.ff_set_event_cursor(
+            p_consumer => %(consumer)s::text, p_stream => %(stream)s::text, p_cursor =>
+            %(cursor)s::text, p_reason => %(reason)s::text)"""
+    return Call(
+        "ff_set_event_cursor",
+        sql,
+        {"consumer": consumer, "stream": stream, "cursor": cursor, "reason": reason},
+        rows.Outcome,
+        True,
     )
 
 

@@ -407,7 +407,7 @@ class AsyncClient(AsyncWatchingSession):
     async def commit_event_cursor(self, consumer: str, stream: str, cursor: str) -> rows.Outcome:
         """Stores the position of a named consumer of events; an older one than the stored is ignored.
 
-        Raises: invalid_input, invalid_offset.
+        Raises: invalid_input, invalid_offset, unauthorized.
         """
         return await self._one(_calls.commit_event_cursor(consumer, stream, cursor))
 
@@ -665,6 +665,15 @@ class AsyncClient(AsyncWatchingSession):
                 source=source,
             )
         )
+
+    async def delete_event_cursor(
+        self, consumer: str, stream: str, *, reason: str | None = None
+    ) -> rows.Outcome:
+        """Forgets a consumer of events and its stored position, and leaves an operator event.
+
+        Raises: invalid_input.
+        """
+        return await self._one(_calls.delete_event_cursor(consumer, stream, reason=reason))
 
     async def deliver_approval_signal(
         self,
@@ -2188,6 +2197,16 @@ class AsyncClient(AsyncWatchingSession):
                 flow_id, downstream_execution_id, policy_kind, on_satisfied=on_satisfied, k=k
             )
         )
+
+    async def set_event_cursor(
+        self, consumer: str, stream: str, cursor: str, *, reason: str | None = None
+    ) -> rows.Outcome:
+        """Moves the stored position of a consumer of events, forward or back, and leaves an operator
+        event.
+
+        Raises: invalid_input, invalid_offset, event_cursor_expired.
+        """
+        return await self._one(_calls.set_event_cursor(consumer, stream, cursor, reason=reason))
 
     async def set_execution_tags(self, execution_id: str, tags: JsonObject) -> rows.Tagging:
         """Adds tags to an execution or replaces them, also after its end; all of them or, if one key is

@@ -42,6 +42,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "cancel": "Cancel an execution, or a flow with its members.",
         "replay": "Run an ended execution once more.",
         "priority": "Move a waiting execution within the queue of its lane.",
+        "consumers": "List the stored positions of consumers of events, or move them.",
         "keys": "List the keys that sign waitpoint tokens, or rotate them.",
     },
 }

@@ -405,7 +405,7 @@ class Client(WatchingSession):
     def commit_event_cursor(self, consumer: str, stream: str, cursor: str) -> rows.Outcome:
         """Stores the position of a named consumer of events; an older one than the stored is ignored.
 
-        Raises: invalid_input, invalid_offset.
+        Raises: invalid_input, invalid_offset, unauthorized.
         """
         return self._one(_calls.commit_event_cursor(consumer, stream, cursor))
 
@@ -661,6 +661,13 @@ class Client(WatchingSession):
                 source=source,
             )
         )
+
+    def delete_event_cursor(self, consumer: str, stream: str, *, reason: str | None = None) -> rows.Outcome:
+        """Forgets a consumer of events and its stored position, and leaves an operator event.
+
+        Raises: invalid_input.
+        """
+        return self._one(_calls.delete_event_cursor(consumer, stream, reason=reason))
 
     def deliver_approval_signal(
         self,
@@ -2172,6 +2179,16 @@ class Client(WatchingSession):
                 flow_id, downstream_execution_id, policy_kind, on_satisfied=on_satisfied, k=k
             )
         )
+
+    def set_event_cursor(
+        self, consumer: str, stream: str, cursor: str, *, reason: str | None = None
+    ) -> rows.Outcome:
+        """Moves the stored position of a consumer of events, forward or back, and leaves an operator
+        event.
+
+        Raises: invalid_input, invalid_offset, event_cursor_expired.
+        """
+        return self._one(_calls.set_event_cursor(consumer, stream, cursor, reason=reason))
 
     def set_execution_tags(self, execution_id: str, tags: JsonObject) -> rows.Tagging:
         """Adds tags to an execution or replaces them, also after its end; all of them or, if one key is

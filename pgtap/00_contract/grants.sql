@@ -35,6 +35,7 @@ insert into specified values
     ('ff_create_pending_waitpoint', 'worker'),
     ('ff_create_quota_policy', 'operator'),
     ('ff_delay_execution', 'worker, operator'),
+    ('ff_delete_event_cursor', 'operator'),
     ('ff_deliver_approval_signal', 'operator'),
     ('ff_deliver_signal', 'producer, worker, signaller, operator'),
     ('ff_deregister_worker', 'worker'),
@@ -153,6 +154,7 @@ insert into specified values
     ('ff_scan_unblock', 'operator'),
     ('ff_seed_waitpoint_hmac_secret', 'operator'),
     ('ff_set_edge_group_policy', 'producer'),
+    ('ff_set_event_cursor', 'operator'),
     ('ff_set_execution_tags', 'producer, operator'),
     ('ff_set_flow_tags', 'producer, operator'),
     ('ff_set_lane_state', 'operator'),
@@ -199,7 +201,7 @@ select p.oid, p.proname::text as function_name, p.oid::regprocedure::text as sig
 from pg_proc as p
 where p.pronamespace = 'flowfabric'::regnamespace and p.proname like 'ff\_%';
 
-select is((select count(*) from specified), 170::bigint, 'the table above has all functions of the specification');
+select is((select count(*) from specified), 173::bigint, 'the table above has all functions of the specification');
 
 select is_empty(
     $$ select i.signature from installed as i

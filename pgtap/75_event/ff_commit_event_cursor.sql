@@ -1,7 +1,7 @@
--- The cursor of a consumer: stored, and never moved back.
+-- The cursor of a consumer: stored, never moved back, and moved by its owner only.
 begin;
 \ir helpers.sql
-select plan(19);
+select plan(35);
 
 prepare commit_cursor (text) as
 select c.outcome from flowfabric.ff_commit_event_cursor('billing', 'completion', $1) as c;
@@ -22,6 +22,7 @@ select results_eq(
     'execute commit_cursor(''v1:1:100:7'')', $$ values ('stored') $$, 'the same position may be stored again');
 select results_eq('execute stored', $$ values ('v1:1:100:7', 2000::bigint) $$, 'and shows that the consumer lives');
 select results_eq('execute commit_cursor(''v1:1:1000:0'')', $$ values ('stored') $$, 'a later transaction is stored');
+update flowfabric.ff_partition_config as c set event_epoch = 2;
 select results_eq('execute commit_cursor(''v1:2:0:0'')', $$ values ('stored') $$, 'so is a later epoch');
 select results_eq(
     'execute commit_cursor(''v1:02:010:0'')', $$ values ('stored') $$, 'a cursor can be spelt with zeros');
@@ -45,6 +46,70 @@ select is(
     'an unknown stream is refused');
 select throws_ok('execute commit_cursor(''x'')', 'ZV016', 'invalid_offset', 'a malformed cursor is refused');
 select throws_ok('execute commit_cursor(null)', 'ZV016', 'invalid_offset', 'and so is none');
+
+-- The horizon
+prepare reach (text) as
+select c.outcome from flowfabric.ff_commit_event_cursor('reach', 'completion', $1) as c;
+select ff_tap.horizon() as horizon \gset
+select results_eq(
+    format('execute reach(%L)', 'v1:2:' || :'horizon' || ':0'), $$ values ('stored') $$,
+    'the position of a reader that has read everything is stored');
+select throws_ok(
+    format('execute reach(%L)', 'v1:2:' || :'horizon' || ':1'), 'ZV016', 'invalid_offset', 'one event further is refused');
+select throws_ok(
+    format('execute reach(%L)', 'v1:2:' || (:'horizon'::bigint + 1)::text || ':0'), 'ZV016', 'invalid_offset',
+    'so is one transaction further');
+select throws_ok('execute reach(''v1:3:0:0'')', 'ZV016', 'invalid_offset', 'and an epoch that has not begun');
+select is(
+    ff_tap.error_of('execute reach(''v1:32767:18446744073709551615:9223372036854775807'')'),
+    '{"code": "invalid_offset", "fn": "ff_commit_event_cursor", "reason": "beyond_horizon",
+      "offset": "v1:32767:18446744073709551615:9223372036854775807"}', 'which the refusal says');
+select results_eq(
+    'execute reach(''v1:1:18446744073709551615:9223372036854775807'')', $$ values ('ignored_older') $$,
+    'an older epoch has ended, whatever its ids were');
+select throws_ok(
+    $$ select flowfabric.ff_commit_event_cursor('nobody', 'lease', 'v1:3:0:0') $$, 'ZV016', 'invalid_offset',
+    'a first position is not stored either');
+select is_empty(
+    $$ select c.cursor from flowfabric.ff_event_consumer as c where c.consumer_name = 'nobody' $$, 'and leaves nothing');
+
+-- The owner
+create role ff_tap_team;
+create role ff_tap_member in role ff_tap_team, flowfabric_reader;
+create role ff_tap_other in role flowfabric_reader;
+create role ff_tap_operator in role flowfabric_operator;
+grant flowfabric_reader to ff_tap_team;
+create function ff_tap.commit_as(p_role text, p_cursor text, p_consumer text default 'team')
+returns text
+language sql volatile
+as $$
+    select ff_tap.as_role(
+        p_role, format('select flowfabric.ff_commit_event_cursor(%L, %L, %L)', p_consumer, 'completion', p_cursor))::text
+$$;
+select ff_tap.commit_as('ff_tap_team', 'v1:1:10:0');
+select is(
+    (select c.owner from flowfabric.ff_event_consumer as c where c.consumer_name = 'team') collate "default",
+    'ff_tap_team', 'a cursor belongs to the role that stored it first, by SET ROLE');
+select throws_ok(
+    $$ select ff_tap.commit_as('ff_tap_other', 'v1:1:11:0') $$, 'ZV017', 'unauthorized', 'another reader may not move it');
+select throws_ok(
+    $$ select ff_tap.commit_as('ff_tap_other', 'v1:1:9:0') $$, 'ZV017', 'unauthorized', 'nor learn by an older one');
+select throws_ok(
+    $$ select ff_tap.commit_as('ff_tap_operator', 'v1:1:11:0') $$, 'ZV017', 'unauthorized', 'an operator has other means');
+select is(
+    ff_tap.error_of($$ select ff_tap.commit_as('ff_tap_other', 'v1:1:11:0') $$),
+    '{"code": "unauthorized", "fn": "ff_commit_event_cursor", "op": "ff_commit_event_cursor", "consumer": "team",
+      "stream": "completion", "owner": "ff_tap_team"}', 'the refusal names the owner');
+select lives_ok($$ select ff_tap.commit_as('ff_tap_member', 'v1:1:12:0') $$, 'a member of the owner may');
+select results_eq(
+    $$ select c.cursor, c.owner collate "default" from flowfabric.ff_event_consumer as c
+       where c.consumer_name = 'team' $$,
+    $$ values ('v1:1:12:0', 'ff_tap_team') $$, 'and the owner stays');
+update flowfabric.ff_event_consumer as c set owner = null where c.consumer_name = 'team';
+select ff_tap.commit_as('ff_tap_other', 'v1:1:13:0');
+select is(
+    (select c.owner from flowfabric.ff_event_consumer as c where c.consumer_name = 'team') collate "default",
+    'ff_tap_other', 'a row from before owners gets the role that stores next');
 
 select * from finish();
 rollback;

@@ -39,8 +39,9 @@ select flowfabric.ff_commit_event_cursor('a', 'completion', 'v1:0:0:0');
 select flowfabric.ff_commit_event_cursor('c', 'lease', 'v1:0:0:0');
 select is(
     (ff_tap.lag()).consumers,
-    '[{"consumer": "a", "cursor": "v1:0:0:0", "updated_at_ms": 5000, "behind_rows": 2, "is_expired": false},
-      {"consumer": "b", "cursor": "v1:1:10:2", "updated_at_ms": 5000, "behind_rows": 1, "is_expired": false}]'::jsonb,
+    replace('[{"consumer": "a", "owner": "me", "cursor": "v1:0:0:0", "updated_at_ms": 5000, "behind_rows": 2, "is_expired": false},
+      {"consumer": "b", "owner": "me", "cursor": "v1:1:10:2", "updated_at_ms": 5000, "behind_rows": 1,
+       "is_expired": false}]', '"me"', to_json(session_user)::text)::jsonb,
     'consumers are shown with what they have still to read');
 update flowfabric.ff_event_stream as s
 set pruned_epoch = 1, pruned_xact_id = '10', pruned_event_id = 2

@@ -105,19 +105,42 @@ $$;
 comment on function flowfabric._ff_raise_invalid_lane(text, text, text) is
 'Internal: raises invalid_input for a text that _ff_is_lane_id refused.';
 
--- The calling role is the one chosen with SET ROLE, else the session user: inside a security definer function
--- current_user is the owner of the schema.
+-- The role chosen with SET ROLE, else the session user: inside a security definer function current_user is the owner of
+-- the schema.
+create or replace function flowfabric._ff_calling_role()
+returns text
+language sql stable
+as $$
+    select coalesce(nullif(current_setting('role', true), 'none'), session_user::text)
+$$;
+comment on function flowfabric._ff_calling_role() is 'Internal: the role that calls the engine.';
+
+-- By name, because ids of roles do not survive a dump. The role may be gone.
+create or replace function flowfabric._ff_acts_for(p_role text)
+returns boolean
+language plpgsql stable
+as $$
+declare
+    v_caller text := flowfabric._ff_calling_role();
+begin
+    return v_caller = p_role or exists (
+        select from pg_roles as r where r.rolname = p_role and pg_has_role(v_caller, r.oid, 'usage'));
+end;
+$$;
+comment on function flowfabric._ff_acts_for(text) is
+'Internal: whether the calling role is the given one or has its privileges.';
+
 create or replace function flowfabric._ff_require_role(p_role text, p_fn text)
 returns void
 language plpgsql stable
 as $$
-declare
-    v_caller text := coalesce(nullif(current_setting('role', true), 'none'), session_user);
 begin
-    if not pg_has_role(v_caller, p_role, 'usage') then
+    if not pg_has_role(flowfabric._ff_calling_role(), p_role, 'usage') then
         perform flowfabric._ff_raise(
             'unauthorized', p_fn, jsonb_build_object('op', p_fn, 'role', p_role),
-            format('Connect as a member of %I, or run as an administrator: grant %I to %I;', p_role, p_role, v_caller));
+            format(
+                'Connect as a member of %I, or run as an administrator: grant %I to %I;', p_role, p_role,
+                flowfabric._ff_calling_role()));
     end if;
 end;
 $$;

@@ -136,6 +136,8 @@ as $$
     ('budget_released', 'What an execution had spent was given back to its budget.'),
     ('budget_reset', 'The usage of a budget was set back to zero.'),
     ('cancelled', 'An execution was ended by an operator.'),
+    ('event_cursor_deleted', 'A consumer of events was forgotten.'),
+    ('event_cursor_set', 'The stored position of a consumer of events was moved.'),
     ('flow_cancel_requested', 'A flow was ended, with the members that the policy names.'),
     ('lane_state_changed', 'A lane was paused, drained, disabled or opened.'),
     ('lease_revoked', 'A worker lost its lease by decision of an operator.'),

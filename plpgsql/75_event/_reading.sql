@@ -53,6 +53,30 @@ $$;
 comment on function flowfabric._ff_event_horizon() is
 'Internal: the position below which every event is final: the current epoch, and the oldest running transaction in it.';
 
+-- ff_read_events hands out cursors up to the horizon and none beyond it. A transaction with an older snapshot cannot
+-- tell whether another session has read further: it has to begin again.
+create or replace function flowfabric._ff_check_cursor_is_reached(
+    p_position flowfabric.ff_event_cursor,
+    p_cursor text,
+    p_fn text
+)
+returns void
+language plpgsql volatile
+as $$
+begin
+    if p_position > flowfabric._ff_event_horizon() then
+        if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
+            raise serialization_failure using message = 'the cursor is newer than the snapshot of this transaction';
+        end if;
+        perform flowfabric._ff_raise(
+            'invalid_offset', p_fn,
+            jsonb_build_object('offset', left(p_cursor, 200), 'reason', 'beyond_horizon'));
+    end if;
+end;
+$$;
+comment on function flowfabric._ff_check_cursor_is_reached(flowfabric.ff_event_cursor, text, text) is
+'Internal: raises invalid_offset for a position that no reader can have reached.';
+
 create or replace function flowfabric._ff_pruned_position(p_stream text)
 returns flowfabric.ff_event_cursor
 language plpgsql volatile
@@ -69,6 +93,26 @@ end;
 $$;
 comment on function flowfabric._ff_pruned_position(text) is
 'Internal: the position up to which the events of a stream are gone.';
+
+create or replace function flowfabric._ff_raise_cursor_expired(
+    p_stream text,
+    p_cursor text,
+    p_pruned flowfabric.ff_event_cursor,
+    p_fn text
+)
+returns void
+language plpgsql stable
+as $$
+begin
+    perform flowfabric._ff_raise(
+        'event_cursor_expired', p_fn,
+        jsonb_build_object(
+            'stream', p_stream, 'cursor', p_cursor, 'oldest_cursor',
+            flowfabric._ff_format_event_cursor(p_pruned.epoch, p_pruned.xact_id, p_pruned.event_id)));
+end;
+$$;
+comment on function flowfabric._ff_raise_cursor_expired(text, text, flowfabric.ff_event_cursor, text) is
+'Internal: raises event_cursor_expired for a position below the pruned one.';
 
 create or replace function flowfabric._ff_is_event_stream(p_stream text)
 returns boolean

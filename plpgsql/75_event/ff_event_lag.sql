@@ -66,7 +66,8 @@ begin
         select coalesce(
             jsonb_agg(
                 jsonb_build_object(
-                    'consumer', c.consumer_name, 'cursor', c.cursor, 'updated_at_ms', c.updated_at_ms,
+                    'consumer', c.consumer_name, 'owner', c.owner, 'cursor', c.cursor,
+                    'updated_at_ms', c.updated_at_ms,
                     'behind_rows', behind.row_count,
                     'is_expired', k.is_expired)
                 order by c.consumer_name),

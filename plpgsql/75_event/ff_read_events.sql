@@ -127,11 +127,7 @@ begin
     end loop;
     v_pruned := flowfabric._ff_pruned_position(p_stream);
     if v_cursor < v_pruned and v_cursor <> c_start then
-        perform flowfabric._ff_raise(
-            'event_cursor_expired', c_fn,
-            jsonb_build_object(
-                'stream', p_stream, 'cursor', p_cursor, 'oldest_cursor',
-                flowfabric._ff_format_event_cursor(v_pruned.epoch, v_pruned.xact_id, v_pruned.event_id)));
+        perform flowfabric._ff_raise_cursor_expired(p_stream, p_cursor, v_pruned, c_fn);
     end if;
 
     if not v_position.more then

@@ -150,6 +150,30 @@ def test_keys_are_rotated_and_listed_by_name_only(flowfabric: CommandLine, clien
     assert all("secret" not in name for row in listed for name in row)
 
 
+def test_the_position_of_a_consumer_is_listed_moved_and_forgotten(
+    flowfabric: CommandLine, client: Client
+) -> None:
+    assert "No consumer" in flowfabric.text("consumers", "list")
+    client.cancel_execution(create(client), "x", source="operator_override")
+    stored = client.event_position("completion")
+    client.commit_event_cursor("billing", "completion", stored)
+    (listed,) = flowfabric.json("consumers", "list")["items"]
+    assert (listed["consumer"], listed["stream"], listed["cursor"]) == ("billing", "completion", stored)
+    assert "billing" in flowfabric.text("consumers", "list")
+    moved = ("consumers", "rewind", "billing", "--to", "start", "--reason", "again")
+    assert flowfabric.json(*moved)["outcome"] == "set"
+    assert "was already at v1:0:0:0" in flowfabric.text(*moved)
+    (listed,) = flowfabric.json("consumers", "list")["items"]
+    assert (listed["cursor"], listed["behind_rows"]) == ("v1:0:0:0", 1)
+    assert "is at" in flowfabric.text("consumers", "rewind", "billing", "--to", stored)
+    assert "is deleted" in flowfabric.text("consumers", "forget", "billing")
+    assert "stored no position" in flowfabric.error("consumers", "forget", "billing", exit_code=3)
+    assert "stored no position" in flowfabric.error(
+        "consumers", "rewind", "billing", "lease", "--to", "tail", exit_code=3
+    )
+    assert flowfabric.run("consumers", "rewind", "billing", "--to", "nowhere").exit_code == 2
+
+
 @pytest.fixture
 def waitpoint(db: Connection) -> Waitpoint:
     """The one waitpoint of a suspended execution."""

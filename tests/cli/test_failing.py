@@ -54,6 +54,7 @@ def test_a_missing_right_names_the_role_and_how_to_grant_it(flowfabric_as: Comma
         (("tick",), "flowfabric_worker"),
         (("replay", UNKNOWN_EXECUTION), "flowfabric_operator"),
         (("keys", "rotate"), "flowfabric_operator"),
+        (("consumers", "forget", "billing"), "flowfabric_operator"),
         (("lanes", "pause", "mail"), "flowfabric_operator"),
     ):
         sentence, _, grant = signaller.error(*args, exit_code=1).partition("\n\n")
@@ -92,6 +93,7 @@ def test_a_reader_can_look_at_everything(flowfabric_as: CommandLineAs, client: C
         ("budgets", "list"),
         ("quotas", "list"),
         ("keys", "list"),
+        ("consumers", "list"),
         ("why", execution_id),
         ("top", "--once"),
         ("events",),

@@ -1,7 +1,7 @@
 """A caller whose snapshot is older than what it must see: its call is repeated, or it has seen it.
 
-Under REPEATABLE READ and SERIALIZABLE a transaction reads by the snapshot of its first statement. A lock on a row that
-nobody has changed since tells it nothing about rows beside it that are new.
+Under REPEATABLE READ and SERIALIZABLE a transaction reads by the snapshot of its first statement. The lock of
+a row that is unchanged since then tells it nothing about new rows beside it.
 """
 
 from __future__ import annotations
