@@ -17,7 +17,7 @@ select results_eq(
     'select v.event_type, v.occurred_at_ms, v.details from flowfabric.ff_operator_event as v',
     $$select 'event_cursor_deleted', 1000::bigint, jsonb_build_object(
           'consumer', 'billing', 'stream', 'completion', 'owner', session_user, 'previous_cursor', 'v1:1:100:7',
-          'reason', 'retired', 'by', session_user)$$,
+          'reason', 'retired', 'login', session_user)$$,
     'an operator event says who forgot what and why');
 select results_eq('execute forget', $$values ('not_stored')$$, 'a repeat finds nothing');
 

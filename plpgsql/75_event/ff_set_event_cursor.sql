@@ -90,7 +90,7 @@ as $$
     select jsonb_strip_nulls(jsonb_build_object(
         'consumer', p_consumer.consumer_name, 'stream', p_consumer.stream, 'owner', p_consumer.owner,
         'previous_cursor', p_consumer.cursor, 'cursor', p_cursor,
-        'reason', flowfabric._ff_truncate_bytes(nullif(p_reason, ''), 1024), 'by', flowfabric._ff_calling_role()))
+        'reason', flowfabric._ff_truncate_bytes(nullif(p_reason, ''), 1024)))
 $$;
 comment on function flowfabric._ff_event_cursor_details(flowfabric.ff_event_consumer, text, text) is
 'Internal: what an operator event says about a stored position.';

@@ -73,7 +73,7 @@ def test_a_reader_cannot_push_the_cursor_of_another_one(
     assert deleted == {"outcome": "deleted"}
     trace, _ = read_events(stranger, "operator", START)
     assert [event["event_type"] for event in trace] == ["event_cursor_set", "event_cursor_deleted"]
-    assert {event["details"]["by"] for event in trace} == {operator.info.user}
+    assert {event["details"]["login"] for event in trace} == {operator.info.user}
     assert commit(stranger, START) == "stored", "the name is free again"
 
 
