@@ -2,7 +2,8 @@
 --
 -- The list of operator events moves from a constraint into _ff_operator_event_types(), so that one place has it.
 --
--- Locks:  ff_event_consumer, ff_operator_event, ff_execution_idempotency and ff_quota_window, ACCESS EXCLUSIVE for a moment.
+-- Locks:  ff_event_consumer, ff_operator_event, ff_execution_idempotency and ff_quota_window, ACCESS EXCLUSIVE for a
+--         moment.
 -- Beside: the functions of the previous release go on working; cursors that they store get their owner later.
 -- depends: 0023.floors-move-on
 

@@ -32,10 +32,10 @@ $$;
 comment on function flowfabric._ff_scanner_lateness(flowfabric.ff_scanner, bigint) is
 'Internal: for how long an enabled scanner has been due, in milliseconds.';
 
--- A transaction that stays open may hold the row of a scanner. After twice the interval the scanner runs without the row:
--- its items are taken with SKIP LOCKED. Such runs are written down in ff_scanner_detour, where none waits for another,
--- so that they too come once per interval. What must stay single is locked by the scanners themselves: the positions
--- of ff_event_stream, by event_prune and event_notify.
+-- A transaction that stays open may hold the row of a scanner. After twice the interval the scanner runs without the
+-- row: its items are taken with SKIP LOCKED. Such runs are written down in ff_scanner_detour, where none waits for
+-- another, so that they too come once per interval. What must stay single is locked by the scanners themselves: the
+-- positions of ff_event_stream, by event_prune and event_notify.
 create or replace function flowfabric._ff_has_detoured(p_scanner text, p_now_ms bigint)
 returns boolean
 language sql stable

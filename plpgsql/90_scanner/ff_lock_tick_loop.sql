@@ -6,9 +6,9 @@
 -- Raises: nothing.
 -- Retry:  safe; a session that has the lock gets it again.
 --
--- For ff_tick_loop, which runs with the rights of its caller. Any login could hold an advisory lock and so keep the loop
--- from running. The table is locked rather than a row: a row lock takes a transaction id, and the loop that sleeps with
--- one would hold back the delivery of events.
+-- For ff_tick_loop, which runs with the rights of its caller. Any login could hold an advisory lock and so keep the
+-- loop from running. The table is locked rather than a row: a row lock takes a transaction id, and the loop that
+-- sleeps with one would hold back the delivery of events.
 create or replace function flowfabric.ff_lock_tick_loop()
 returns boolean
 language plpgsql volatile security definer

@@ -11,8 +11,8 @@
 -- older than twice its interval runs without its row.
 --
 -- A scanner that fails as a whole is undone, reported and given a longer pause; the others are not touched by it. All
--- that one call does is one transaction, so a caller that dies leaves no trace and everything is still due. Drivers keep
--- transactions short by naming one scanner of ff_due_scanners per call.
+-- that one call does is one transaction, so a caller that dies leaves no trace and everything is still due. Drivers
+-- keep transactions short by naming one scanner of ff_due_scanners per call.
 --
 -- Scanners go in their order, except that those which have been due for longer than their interval go first, the one
 -- that has not run for longest before the others: what a call has no time for is where the next one begins, so busy

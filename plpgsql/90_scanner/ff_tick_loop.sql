@@ -12,8 +12,8 @@
 -- functions and operators, so every transaction begins with a path of its own, which ends with that transaction.
 --
 -- The lock is that of a transaction and taken again after each commit. One of the session would outlive a cancelled
--- call, and behind a pooler would stay with a forgotten connection. A loop that starts in the moment between takes over,
--- and this one ends: there is always one of them.
+-- call, and behind a pooler would stay with a forgotten connection. A loop that starts in the moment between takes
+-- over, and this one ends: there is always one of them.
 create or replace procedure flowfabric.ff_tick_loop(
     p_duration_ms integer default 55000,
     p_interval_ms integer default 500,

@@ -1,4 +1,4 @@
-"""What a session holds does not stop the others: advisory locks of anybody, and a tick that is never committed."""
+"""What one session holds stops no other: advisory locks, and a tick that is never committed."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_every_scanner_runs_although_an_open_tick_holds_its_row(
 ) -> None:
     assert open_tick.info.transaction_status.name == "INTRANS"
     every = intervals(engine.db)
-    # The last committed run was a minute before: only scanners with shorter intervals have waited twice as long.
+    # The last committed run was a minute before: only shorter intervals have passed twice since.
     early = statuses(tick(engine.db))
     assert {name for name, status in early.items() if status == "busy"} == {
         name for name, interval in every.items() if 2 * interval > A_MINUTE
