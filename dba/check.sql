@@ -33,7 +33,7 @@ with documented (roles, functions) as (
         ff_change_priority ff_check_admission_and_record ff_create_budget ff_create_quota_policy
         ff_delete_event_cursor ff_deliver_approval_signal ff_dispatch_dependencies ff_dispatch_sibling_cancels
         ff_drain_cancel_backlog ff_drain_sibling_cancel_group ff_drain_worker ff_expire_execution
-        ff_expire_suspension ff_issue_grant_and_claim ff_mark_lease_expired_if_due ff_mark_worker_dead
+        ff_expire_suspension ff_issue_grant_and_claim ff_lock_tick_loop ff_mark_lease_expired_if_due ff_mark_worker_dead
         ff_project_flow_summaries ff_project_flow_summary ff_promote_blocked_to_eligible ff_promote_delayed
         ff_promote_due ff_prune_events ff_read_waitpoint_token ff_reconcile_dependencies ff_reconcile_quota
         ff_reconcile_sibling_cancel_group ff_reconcile_sibling_cancels ff_register_lane ff_release_admission

@@ -1855,6 +1855,12 @@ def list_workers(
     )
 
 
+def lock_tick_loop() -> Call[bool]:
+    sql = """
+        select flowfabric.ff_lock_tick_loop()"""
+    return Call("ff_lock_tick_loop", sql, {}, None, True)
+
+
 def mark_lease_expired_if_due(execution_id: str) -> Call[rows.ExpiryMark]:
     sql = """
         select * from flowfabric.ff_mark_lease_expired_if_due(p_execution_id => %(execution_id)s::text)"""

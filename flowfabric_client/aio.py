@@ -1067,7 +1067,7 @@ class AsyncClient(AsyncWatchingSession):
         they are missing.
 
         Raises: invalid_input, schema_version_mismatch, partition_config_mismatch, invalid_kid,
-            invalid_secret_hex.
+            invalid_secret_hex, retry_exhausted.
         """
         return await self._all(
             _calls.initialize(
@@ -1387,6 +1387,12 @@ class AsyncClient(AsyncWatchingSession):
                 include_lapsed=include_lapsed,
             )
         )
+
+    async def lock_tick_loop(self) -> bool:
+        """Whether the calling transaction is the one that runs ff_tick_loop; true for one transaction at a
+        time.
+        """
+        return await self._one(_calls.lock_tick_loop())
 
     async def mark_lease_expired_if_due(self, execution_id: str) -> rows.ExpiryMark:
         """Marks a lease that has run out as reclaimable; says why not if there is nothing to mark.
@@ -2053,7 +2059,7 @@ class AsyncClient(AsyncWatchingSession):
         """Installs a new signing key for waitpoint tokens; tokens of the old one stay good for a grace
         period.
 
-        Raises: invalid_kid, invalid_secret_hex, invalid_grace_ms, rotation_conflict.
+        Raises: invalid_kid, invalid_secret_hex, invalid_grace_ms, rotation_conflict, retry_exhausted.
         """
         return await self._one(
             _calls.rotate_waitpoint_hmac_secret(new_kid, new_secret_hex=new_secret_hex, grace_ms=grace_ms)
@@ -2174,7 +2180,7 @@ class AsyncClient(AsyncWatchingSession):
     async def seed_waitpoint_hmac_secret(self, kid: str, *, secret_hex: str | None = None) -> rows.KeySeeding:
         """Installs the first signing key for waitpoint tokens, once; safe to call at every start.
 
-        Raises: invalid_kid, invalid_secret_hex, invalid_input.
+        Raises: invalid_kid, invalid_secret_hex, invalid_input, retry_exhausted.
         """
         return await self._one(_calls.seed_waitpoint_hmac_secret(kid, secret_hex=secret_hex))
 
@@ -2251,7 +2257,7 @@ class AsyncClient(AsyncWatchingSession):
     ) -> rows.Outcome:
         """Switches a background scanner on or off, or changes its interval or its limit per run.
 
-        Raises: invalid_input.
+        Raises: invalid_input, retry_exhausted.
         """
         return await self._one(
             _calls.set_scanner(scanner, enabled=enabled, interval_ms=interval_ms, batch_limit=batch_limit)

@@ -1061,7 +1061,7 @@ class Client(WatchingSession):
         they are missing.
 
         Raises: invalid_input, schema_version_mismatch, partition_config_mismatch, invalid_kid,
-            invalid_secret_hex.
+            invalid_secret_hex, retry_exhausted.
         """
         return self._all(
             _calls.initialize(
@@ -1379,6 +1379,12 @@ class Client(WatchingSession):
                 include_lapsed=include_lapsed,
             )
         )
+
+    def lock_tick_loop(self) -> bool:
+        """Whether the calling transaction is the one that runs ff_tick_loop; true for one transaction at a
+        time.
+        """
+        return self._one(_calls.lock_tick_loop())
 
     def mark_lease_expired_if_due(self, execution_id: str) -> rows.ExpiryMark:
         """Marks a lease that has run out as reclaimable; says why not if there is nothing to mark.
@@ -2039,7 +2045,7 @@ class Client(WatchingSession):
         """Installs a new signing key for waitpoint tokens; tokens of the old one stay good for a grace
         period.
 
-        Raises: invalid_kid, invalid_secret_hex, invalid_grace_ms, rotation_conflict.
+        Raises: invalid_kid, invalid_secret_hex, invalid_grace_ms, rotation_conflict, retry_exhausted.
         """
         return self._one(
             _calls.rotate_waitpoint_hmac_secret(new_kid, new_secret_hex=new_secret_hex, grace_ms=grace_ms)
@@ -2156,7 +2162,7 @@ class Client(WatchingSession):
     def seed_waitpoint_hmac_secret(self, kid: str, *, secret_hex: str | None = None) -> rows.KeySeeding:
         """Installs the first signing key for waitpoint tokens, once; safe to call at every start.
 
-        Raises: invalid_kid, invalid_secret_hex, invalid_input.
+        Raises: invalid_kid, invalid_secret_hex, invalid_input, retry_exhausted.
         """
         return self._one(_calls.seed_waitpoint_hmac_secret(kid, secret_hex=secret_hex))
 
@@ -2233,7 +2239,7 @@ class Client(WatchingSession):
     ) -> rows.Outcome:
         """Switches a background scanner on or off, or changes its interval or its limit per run.
 
-        Raises: invalid_input.
+        Raises: invalid_input, retry_exhausted.
         """
         return self._one(
             _calls.set_scanner(scanner, enabled=enabled, interval_ms=interval_ms, batch_limit=batch_limit)

@@ -215,6 +215,7 @@ REPEATABLE = frozenset(
         "ff_list_scanners",
         "ff_list_worker_leases",
         "ff_list_workers",
+        "ff_lock_tick_loop",
         "ff_mark_lease_expired_if_due",
         "ff_mark_worker_dead",
         "ff_metrics",

@@ -89,6 +89,7 @@ insert into specified values
     ('ff_list_waitpoint_hmac_kids', 'reader, operator'),
     ('ff_list_worker_leases', 'worker, reader, operator'),
     ('ff_list_workers', 'reader, operator'),
+    ('ff_lock_tick_loop', 'operator'),
     ('ff_mark_lease_expired_if_due', 'operator'),
     ('ff_mark_worker_dead', 'operator'),
     ('ff_metrics', 'reader, operator'),
@@ -201,7 +202,7 @@ select p.oid, p.proname::text as function_name, p.oid::regprocedure::text as sig
 from pg_proc as p
 where p.pronamespace = 'flowfabric'::regnamespace and p.proname like 'ff\_%';
 
-select is((select count(*) from specified), 173::bigint, 'the table above has all functions of the specification');
+select is((select count(*) from specified), 174::bigint, 'the table above has all functions of the specification');
 
 select is_empty(
     $$ select i.signature from installed as i

@@ -2,8 +2,8 @@
 --
 -- Fence:  none.
 -- Locks:  the ff_exec_core row.
--- Writes: ff_claim_grant, and a new version of the ff_exec_core row without a change; on a mismatch only the time of it,
---         in ff_exec_note.
+-- Writes: ff_claim_grant, and a new version of the ff_exec_core row without a change; on a mismatch only the time of
+--         it, in ff_exec_note.
 -- Raises: invalid_input, execution_not_found, execution_not_eligible, grant_already_exists,
 --         execution_not_in_eligible_set, invalid_capabilities.
 -- Retry:  not safe; a repeat answers grant_already_exists until the grant expires, also to the same worker.

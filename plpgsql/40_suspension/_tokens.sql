@@ -265,15 +265,22 @@ $$;
 comment on function flowfabric._ff_secret_bytes(text, integer, integer, text) is
 'Internal: the bytes of a secret in hex, or 32 random ones for NULL; raises invalid_secret_hex.';
 
--- One for the whole key store, so that of two rotations or boots at once the second sees what the first did.
-create or replace function flowfabric._ff_lock_hmac_keys()
+-- One for the whole key store, so that of two rotations or boots at once the second sees what the first did. Reading
+-- goes on beside it. The table itself is locked, because any login could hold an advisory lock.
+create or replace function flowfabric._ff_lock_hmac_keys(p_fn text)
 returns void
-language sql volatile
+language plpgsql volatile
+set lock_timeout = '2s'
 as $$
-    select pg_advisory_xact_lock(hashtextextended('flowfabric.ff_waitpoint_hmac', 0))
+begin
+    lock table flowfabric.ff_waitpoint_hmac in share row exclusive mode;
+exception when lock_not_available then
+    perform flowfabric._ff_raise_tables_busy(
+        flowfabric._ff_row_holders(array['flowfabric.ff_waitpoint_hmac'::regclass]), 2000, p_fn);
+end;
 $$;
-comment on function flowfabric._ff_lock_hmac_keys() is
-'Internal: serialises changes of the signing keys until the end of the transaction.';
+comment on function flowfabric._ff_lock_hmac_keys(text) is
+'Internal: serialises changes of the signing keys until the end of the transaction; raises retry_exhausted.';
 
 create or replace function flowfabric._ff_is_secret_of(p_hmac flowfabric.ff_waitpoint_hmac, p_secret bytea)
 returns boolean

@@ -1,9 +1,9 @@
 -- ff_rotate_waitpoint_hmac_secret: install a new signing key; the old one goes on verifying for a grace period.
 --
 -- Fence:  the operator role.
--- Locks:  the key store.
+-- Locks:  the table ff_waitpoint_hmac, SHARE ROW EXCLUSIVE, for which it waits at most 2 s.
 -- Writes: ff_waitpoint_hmac; ff_operator_event, without the secret.
--- Raises: invalid_kid, invalid_secret_hex, invalid_grace_ms, rotation_conflict.
+-- Raises: invalid_kid, invalid_secret_hex, invalid_grace_ms, rotation_conflict, retry_exhausted.
 -- Retry:  safe; a repeat is a `noop`.
 --
 -- Without a secret the database makes one that nobody ever sees, which is the better way. A kid that is installed, in
@@ -34,7 +34,7 @@ begin
         perform flowfabric._ff_raise('invalid_grace_ms', c_fn, jsonb_build_object('value', p_grace_ms));
     end if;
 
-    perform flowfabric._ff_lock_hmac_keys();
+    perform flowfabric._ff_lock_hmac_keys(c_fn);
     v_now_ms := flowfabric.ff_now_ms();
     select h.kid into v_previous_kid from flowfabric.ff_waitpoint_hmac as h where h.is_current;
     select h.* into v_installed from flowfabric.ff_waitpoint_hmac as h where h.kid = p_new_kid;

@@ -1,9 +1,9 @@
 -- ff_seed_waitpoint_hmac_secret: install the very first signing key; for every start of a deployment.
 --
 -- Fence:  the operator role.
--- Locks:  the key store.
+-- Locks:  the table ff_waitpoint_hmac, SHARE ROW EXCLUSIVE, for which it waits at most 2 s.
 -- Writes: ff_waitpoint_hmac and ff_operator_event, only if there is no key.
--- Raises: invalid_kid, invalid_secret_hex, invalid_input.
+-- Raises: invalid_kid, invalid_secret_hex, invalid_input, retry_exhausted.
 -- Retry:  safe; a repeat answers `already_seeded`.
 --
 -- Another secret for a kid that is installed is a report, not an error: the caller must choose a fresh kid and rotate.
@@ -26,7 +26,7 @@ begin
     end if;
     v_secret := flowfabric._ff_secret_bytes(p_secret_hex, 64, 64, c_fn);
 
-    perform flowfabric._ff_lock_hmac_keys();
+    perform flowfabric._ff_lock_hmac_keys(c_fn);
     select h.* into v_installed from flowfabric.ff_waitpoint_hmac as h where h.kid = p_kid;
     if found then
         return row(

@@ -2,8 +2,8 @@
 --
 -- Fence:  none.
 -- Locks:  the ff_flow_core row, then the ff_exec_core row of the child; then what the cascade of _cascade.sql changes.
--- Writes: ff_edge, ff_edge_group, last_mutation_at_ms of ff_flow_core, the eligibility of the child; with an upstream that
---         has ended ff_dependency_outbox, or what its end means for the child.
+-- Writes: ff_edge, ff_edge_group, last_mutation_at_ms of ff_flow_core, the eligibility of the child; with an upstream
+--         that has ended ff_dependency_outbox, or what its end means for the child.
 -- Raises: invalid_input, flow_not_found, flow_already_terminal, invalid_dependency, execution_not_found,
 --         execution_already_in_flow.
 -- Retry:  safe; the repeat answers already_applied.

@@ -22,8 +22,9 @@ comment on function flowfabric._ff_release_quota_slot(smallint, uuid, bigint) is
 'Internal: gives back the concurrency slots of an execution that stopped being active, or was never claimed.';
 
 -- Steps 2 to 6 of spec 40 section 6.2. The caller holds the lock of the policy's row and has read the clock after it.
--- Every count is a statement of its own after that lock, so it sees whatever an earlier admission has committed. What is
--- dated later than now was written before the clock went back: it does not count, or it would for as long as that was.
+-- Every count is a statement of its own after that lock, so it sees whatever an earlier admission has committed. What
+-- is dated later than now was written before the clock went back: it does not count, or it would for as long as that
+-- was.
 create or replace function flowfabric._ff_admit_under_quota(
     p_partition_key smallint,
     p_execution_id uuid,

@@ -6,9 +6,10 @@
 -- Raises: invalid_input.
 -- Retry:  safe, and from any number of callers at once: each worker is swept once.
 --
--- Lapsed workers and waiters count as absent anyway; this makes it visible and keeps both tables small. Rows and events
--- go in one transaction: never one without the other. The limit holds for workers and for waiters; a full batch of either
--- asks for another call. The longest wait is 10 minutes: a waiter beyond that was written before the clock went back.
+-- Lapsed workers and waiters count as absent anyway; this makes it visible and keeps both tables small. Rows and
+-- events go in one transaction: never one without the other. The limit holds for workers and for waiters; a full batch
+-- of either asks for another call. The longest wait is 10 minutes: a waiter beyond that was written before the clock
+-- went back.
 create or replace function flowfabric.ff_sweep_workers(p_limit integer default 500)
 returns flowfabric.ff_scan
 language plpgsql volatile security definer

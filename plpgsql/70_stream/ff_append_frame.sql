@@ -11,7 +11,8 @@
 -- Whoever ends an attempt holds the execution's row and closes the stream's row if there is one. So an append that
 -- holds the stream's row, and reads the execution's after that, either sees the end or comes before it; the execution
 -- is neither locked nor dirtied. Only the first append finds no row that an end would have to wait for, and locks the
--- execution instead; the new version of that row stops an end whose snapshot is too old to see the stream. The lock also makes frames visible in the order of their ids, so that no reader can miss one.
+-- execution instead; the new version of that row stops an end whose snapshot is too old to see the stream. The lock
+-- also makes frames visible in the order of their ids, so that no reader can miss one.
 --
 -- The most frequent call of all: scalars instead of rows, one IF for the arguments and one for the fence
 -- (HOTPATH 2.7, 2.10). The planner settings keep a plan made for a table of a few pages from scanning it when it has

@@ -11,9 +11,10 @@
 -- when it has read the old one to its end.
 --
 -- Readers take an older epoch for finished. A transaction that writes an event has read the epoch from this table and
--- holds the lock of that reading until its commit, so waiting for the lock waits for the events. Every call of the engine
--- that starts meanwhile waits behind this one: hence the limit. A transaction under REPEATABLE READ that began before
--- this call, and touches the engine only afterwards, still writes in the old epoch: end such transactions first.
+-- holds the lock of that reading until its commit, so waiting for the lock waits for the events. Every call of the
+-- engine that starts meanwhile waits behind this one: hence the limit. A transaction under REPEATABLE READ that began
+-- before this call, and touches the engine only afterwards, still writes in the old epoch: end such transactions
+-- first.
 create or replace function flowfabric.ff_bump_event_epoch(p_wait_ms integer default 900)
 returns smallint
 language plpgsql volatile security definer

@@ -7,11 +7,10 @@
 -- Retry:  safe, and from any number of callers at once.
 --
 -- Everything up to the pruned position is gone, which is what lets ff_read_events refuse a cursor below it. So rows go
--- in reading order, and the first that is too young ends it, whatever lies behind. An event dated later than now was written
--- by a clock that was ahead, so its date says nothing: it goes with the expired events behind it. Nothing is kept for a
--- slow consumer.
--- The stream that is least far begins, so that a long one does not keep the others waiting. For the planner settings
--- see ff_read_events.
+-- in reading order, and the first that is too young ends it, whatever lies behind. An event dated later than now was
+-- written by a clock that was ahead, so its date says nothing: it goes with the expired events behind it. Nothing is
+-- kept for a slow consumer. The stream that is least far begins, so that a long one does not keep the others waiting.
+-- For the planner settings see ff_read_events.
 create or replace function flowfabric.ff_prune_events(p_limit integer default 5000)
 returns flowfabric.ff_scan
 language plpgsql volatile security definer

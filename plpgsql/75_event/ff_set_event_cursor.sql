@@ -6,9 +6,9 @@
 -- Raises: invalid_input, invalid_offset, event_cursor_expired.
 -- Retry:  safe; a repeat answers unchanged and writes nothing.
 --
--- For a consumer that must read events again, or whose position was lost. Its owner stays. A position that no reader has
--- reached is refused, and so is one whose events are partly pruned, except the start of everything (ff_event_position).
--- A consumer that runs goes on from where it is and stores that: stop it first.
+-- For a consumer that must read events again, or whose position was lost. Its owner stays. A position that no reader
+-- has reached is refused, and so is one whose events are partly pruned, except the start of everything
+-- (ff_event_position). A consumer that runs goes on from where it is and stores that: stop it first.
 create or replace function flowfabric.ff_set_event_cursor(
     p_consumer text,
     p_stream text,

@@ -427,8 +427,24 @@ language plpgsql stable
 as $$
 declare
     c_check constant text := 'scanners';
-    v_last_run_ms bigint := (select max(s.last_run_at_ms) from flowfabric.ff_scanner as s);
+    v_last_run_ms bigint := greatest(
+        (select max(s.last_run_at_ms) from flowfabric.ff_scanner as s),
+        (select max(d.ran_at_ms) from flowfabric.ff_scanner_detour as d));
 begin
+    return query
+    select
+        c_check, 'warning',
+        format(
+            'Session %s has had scanners in an open transaction since %s.%s', h.pid, flowfabric._ff_utc(h.since_ms),
+            case when 'ff_event_stream' = any (h.holds)
+                then ' Until it ends, no tick prunes or announces events of the streams that it holds.' else '' end),
+        format('Let it commit, or end it with pg_terminate_backend(%s).', h.pid),
+        jsonb_build_object(
+            'pid', h.pid, 'user', h.user_name, 'application', h.application, 'state', h.state, 'since_ms', h.since_ms,
+            'holds', h.holds)
+    from flowfabric._ff_scanner_holders() as h
+    where h.since_ms <= p_now_ms - 10000
+    order by h.since_ms;
     if (v_last_run_ms > p_now_ms - 300000) is not true then
         return next row(
             c_check, 'critical',

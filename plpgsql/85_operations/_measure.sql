@@ -387,6 +387,32 @@ $$;
 comment on function flowfabric._ff_oldest_snapshot() is
 'Internal: the transaction that has been open for longest, as far as the owner of the schema may see it.';
 
+-- Row locks do not show; the lock of the table that comes with them does. Nothing but ticks takes those of ff_scanner,
+-- and nothing but event_prune and event_notify those of ff_event_stream.
+create or replace function flowfabric._ff_scanner_holders()
+returns table (pid integer, user_name text, application text, state text, since_ms bigint, holds text[])
+language plpgsql stable
+as $$
+begin
+    return query
+    select
+        a.pid, a.usename::text, a.application_name, a.state,
+        floor(extract(epoch from a.xact_start) * 1000)::bigint, l.holds
+    from (
+        select x.pid, array_agg(distinct c.relname::text order by c.relname::text) as holds
+        from pg_locks as x
+        join pg_class as c on c.oid = x.relation
+        where x.granted and x.mode in ('RowShareLock', 'RowExclusiveLock') and x.pid <> pg_backend_pid()
+            and x.relation in ('flowfabric.ff_scanner'::regclass, 'flowfabric.ff_event_stream'::regclass)
+            and x.database = (select d.oid from pg_database as d where d.datname = current_database())
+        group by x.pid
+    ) as l
+    join pg_stat_activity as a on a.pid = l.pid;
+end;
+$$;
+comment on function flowfabric._ff_scanner_holders() is
+'Internal: sessions whose open transaction has run scanners, as far as the owner of the schema may see them.';
+
 -- Hot is what has storage settings of its own for vacuum.
 create or replace function flowfabric._ff_hot_tables()
 returns table (

@@ -91,6 +91,7 @@ as $$
     ('ff_list_waitpoint_hmac_kids', '{reader,operator}'),
     ('ff_list_worker_leases', '{worker,reader,operator}'),
     ('ff_list_workers', '{reader,operator}'),
+    ('ff_lock_tick_loop', '{operator}'),
     ('ff_mark_lease_expired_if_due', '{operator}'),
     ('ff_mark_worker_dead', '{operator}'),
     ('ff_metrics', '{reader,operator}'),

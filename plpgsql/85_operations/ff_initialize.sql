@@ -3,7 +3,8 @@
 -- Fence:  none.
 -- Locks:  ff_partition_config, so that two calls run one after the other; the key store.
 -- Writes: ff_partition_config, ff_waitpoint_hmac, ff_lane_registry, ff_scanner, ff_event_stream: what is not there yet.
--- Raises: invalid_input, schema_version_mismatch, partition_config_mismatch, invalid_kid, invalid_secret_hex.
+-- Raises: invalid_input, schema_version_mismatch, partition_config_mismatch, invalid_kid, invalid_secret_hex,
+--         retry_exhausted.
 -- Retry:  safe; a repeat answers already_present for every step.
 --
 -- One row per step, in the order in which they are done; a step that fails undoes those before it. The number of

@@ -17,12 +17,80 @@ language sql stable
 as $$
     select case
         when not p_scanner.enabled then 0
-        when p_scanner.last_run_at_ms is not null then greatest(p_now_ms - p_scanner.next_due_at_ms, 0)
+        when p_scanner.last_run_at_ms is not null
+            then greatest(
+                p_now_ms - greatest(
+                    p_scanner.next_due_at_ms,
+                    (
+                        select max(d.next_due_at_ms)
+                        from flowfabric.ff_scanner_detour as d
+                        where d.scanner = p_scanner.scanner and d.ran_at_ms <= p_now_ms)),
+                0)
         else greatest(p_now_ms - (select min(a.applied_at_ms) from flowfabric.ff_migration_annotation as a), 0)
     end
 $$;
 comment on function flowfabric._ff_scanner_lateness(flowfabric.ff_scanner, bigint) is
 'Internal: for how long an enabled scanner has been due, in milliseconds.';
+
+-- A transaction that stays open may hold the row of a scanner. After twice the interval the scanner runs without the
+-- row: its items are taken with SKIP LOCKED. Such runs are written down in ff_scanner_detour, where none waits for
+-- another, so that they too come once per interval. What must stay single is locked by the scanners themselves: the
+-- positions of ff_event_stream, by event_prune and event_notify.
+create or replace function flowfabric._ff_has_detoured(p_scanner text, p_now_ms bigint)
+returns boolean
+language sql stable
+as $$
+    select exists (
+        select from flowfabric.ff_scanner_detour as d
+        where d.scanner = p_scanner and d.ran_at_ms <= p_now_ms and d.next_due_at_ms > p_now_ms)
+$$;
+comment on function flowfabric._ff_has_detoured(text, bigint) is
+'Internal: whether a scanner has run without its row and is not due again.';
+
+create or replace function flowfabric._ff_may_detour(p_scanner flowfabric.ff_scanner, p_now_ms bigint)
+returns boolean
+language sql stable
+as $$
+    select p_scanner.enabled
+        and case
+            when p_scanner.last_run_at_ms is null
+                then flowfabric._ff_scanner_lateness(p_scanner, p_now_ms) >= 2 * p_scanner.interval_ms
+            when p_scanner.last_run_at_ms > p_now_ms then true
+            else p_now_ms >= greatest(
+                p_scanner.next_due_at_ms + p_scanner.interval_ms,
+                p_scanner.last_run_at_ms + 2 * p_scanner.interval_ms)
+        end
+        and not flowfabric._ff_has_detoured(p_scanner.scanner, p_now_ms)
+$$;
+comment on function flowfabric._ff_may_detour(flowfabric.ff_scanner, bigint) is
+'Internal: whether a scanner whose row is held has waited long enough to run without it.';
+
+-- Rows of older runs go, except those that an open transaction has written or is deleting.
+create or replace function flowfabric._ff_record_detour(p_scanner text, p_now_ms bigint, p_next_due_at_ms bigint)
+returns void
+language plpgsql volatile
+as $$
+begin
+    perform flowfabric._ff_forget_detours(p_scanner);
+    insert into flowfabric.ff_scanner_detour (scanner, ran_at_ms, next_due_at_ms)
+    values (p_scanner, p_now_ms, p_next_due_at_ms);
+end;
+$$;
+comment on function flowfabric._ff_record_detour(text, bigint, bigint) is
+'Internal: writes down that a scanner ran without its row.';
+
+create or replace function flowfabric._ff_forget_detours(p_scanner text)
+returns void
+language plpgsql volatile
+as $$
+begin
+    delete from flowfabric.ff_scanner_detour as d
+    where d.ctid = any (array(
+        select x.ctid from flowfabric.ff_scanner_detour as x where x.scanner = p_scanner for update skip locked));
+end;
+$$;
+comment on function flowfabric._ff_forget_detours(text) is
+'Internal: deletes what is written down of runs of a scanner without its row.';
 
 -- Static calls: function_name in the table is for people and is never executed. Functions that report in another shape
 -- than a scanner does are translated here. Those that work on one flow per transaction have more to do as soon as they

@@ -19,6 +19,7 @@ begin
     select s.scanner
     from flowfabric.ff_scanner as s
     where s.enabled and flowfabric._ff_is_scanner_due(s, v_now_ms)
+        and not flowfabric._ff_has_detoured(s.scanner, v_now_ms)
     order by s.run_order;
 end;
 $$;

@@ -32,7 +32,8 @@ begin
         flowfabric._ff_mend_delays(p_limit, v_now_ms, v_now_ms + 10000),
         flowfabric._ff_mend_schedules(p_limit, v_now_ms, v_now_ms + 10000)];
     return row(
-        (select sum(c.mended) from unnest(v_counts) as c (mended)), 0, 0, p_limit <= any (v_counts))::flowfabric.ff_scan;
+        (select sum(c.mended) from unnest(v_counts) as c (mended)), 0, 0, p_limit <= any (v_counts)
+    )::flowfabric.ff_scan;
 end;
 $$;
 

@@ -1,9 +1,9 @@
 -- ff_set_scanner: switch a scanner on or off, or change how often and how much it works.
 --
 -- Fence:  none.
--- Locks:  the ff_scanner row; waits for a tick that is running the scanner.
+-- Locks:  the ff_scanner row; waits at most 2 s for a tick that is running the scanner.
 -- Writes: ff_scanner; ff_operator_event on a change.
--- Raises: invalid_input.
+-- Raises: invalid_input, retry_exhausted.
 -- Retry:  safe; a repeat answers unchanged.
 --
 -- What is NULL stays as it is. A year is the longest interval: the pause of a scanner or item that keeps failing is a
@@ -30,8 +30,8 @@ begin
     if p_batch_limit not between 1 and 10000 then
         perform flowfabric._ff_raise_invalid(c_fn, 'batch_limit', 'out_of_range', p_batch_limit::text);
     end if;
-    select s.* into v_old from flowfabric.ff_scanner as s where s.scanner = p_scanner for no key update;
-    if not found then
+    v_old := flowfabric._ff_lock_scanner(p_scanner, c_fn);
+    if v_old.scanner is null then
         perform flowfabric._ff_raise_unknown(
             c_fn, 'scanner', p_scanner, array(select s.scanner from flowfabric.ff_scanner as s order by s.scanner));
     end if;
@@ -64,3 +64,21 @@ comment on function flowfabric.ff_set_scanner(text, boolean, bigint, integer) is
 'Switches a background scanner on or off, or changes its interval or its limit per run.';
 
 grant execute on function flowfabric.ff_set_scanner(text, boolean, bigint, integer) to flowfabric_operator;
+
+create or replace function flowfabric._ff_lock_scanner(p_scanner text, p_fn text)
+returns flowfabric.ff_scanner
+language plpgsql volatile
+set lock_timeout = '2s'
+as $$
+declare
+    v_scanner flowfabric.ff_scanner;
+begin
+    select s.* into v_scanner from flowfabric.ff_scanner as s where s.scanner = p_scanner for no key update;
+    return v_scanner;
+exception when lock_not_available then
+    perform flowfabric._ff_raise_tables_busy(
+        flowfabric._ff_row_holders(array['flowfabric.ff_scanner'::regclass]), 2000, p_fn);
+end;
+$$;
+comment on function flowfabric._ff_lock_scanner(text, text) is
+'Internal: locks the row of a scanner, NULL if there is none; raises retry_exhausted while a tick keeps it.';

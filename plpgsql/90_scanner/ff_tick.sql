@@ -2,14 +2,17 @@
 --
 -- Fence:  none.
 -- Locks:  the ff_scanner row of each scanner it runs, without waiting; then what the scanner locks.
--- Writes: ff_scanner, and what the scanners write.
+-- Writes: ff_scanner, or ff_scanner_detour for a run without that row; and what the scanners write.
 -- Raises: invalid_input; a scanner that fails is a row of the answer.
 -- Retry:  safe, and from any number of callers at once.
 --
 -- The lock of its row lets a scanner run once at a time across all callers; different scanners run side by side in
--- different sessions. A scanner that fails as a whole is undone, reported and given a longer pause; the others are not
--- touched by it. All that one call does is one transaction, so a caller that dies leaves no trace and everything is
--- still due. Drivers keep transactions short by naming one scanner of ff_due_scanners per call.
+-- different sessions. A caller that leaves its transaction open stops nothing: a scanner whose last committed run is
+-- older than twice its interval runs without its row.
+--
+-- A scanner that fails as a whole is undone, reported and given a longer pause; the others are not touched by it. All
+-- that one call does is one transaction, so a caller that dies leaves no trace and everything is still due. Drivers
+-- keep transactions short by naming one scanner of ff_due_scanners per call.
 --
 -- Scanners go in their order, except that those which have been due for longer than their interval go first, the one
 -- that has not run for longest before the others: what a call has no time for is where the next one begins, so busy
@@ -110,6 +113,7 @@ language plpgsql volatile
 as $$
 declare
     v_scanner flowfabric.ff_scanner;
+    v_has_row boolean;
     v_started_at timestamptz;
     v_now_ms bigint;
     v_scan flowfabric.ff_scan;
@@ -118,16 +122,21 @@ declare
     v_duration_ms integer;
     v_rest_ms bigint := 0::bigint;
     v_failures integer;
+    v_next_due_at_ms bigint;
 begin
     select s.* into v_scanner
     from flowfabric.ff_scanner as s
     where s.scanner = p_scanner
     for no key update skip locked;
-    if not found then
-        return next flowfabric._ff_idle_run(p_scanner, 'busy');
-        return;
-    end if;
+    v_has_row := found;
     v_now_ms := flowfabric.ff_now_ms();
+    if not v_has_row then
+        select s.* into v_scanner from flowfabric.ff_scanner as s where s.scanner = p_scanner;
+        if flowfabric._ff_may_detour(v_scanner, v_now_ms) is not true then
+            return next flowfabric._ff_idle_run(p_scanner, 'busy');
+            return;
+        end if;
+    end if;
     if not v_scanner.enabled or not (p_force or flowfabric._ff_is_scanner_due(v_scanner, v_now_ms)) then
         if p_is_named then
             return next flowfabric._ff_idle_run(
@@ -152,6 +161,15 @@ begin
     if v_failures = 0 and v_scan.processed + v_scan.skipped + v_scan.errors = 0 then
         v_rest_ms := flowfabric._ff_rest_ms(v_now_ms, 10 * v_scanner.interval_ms);
     end if;
+    v_next_due_at_ms := v_now_ms + case
+        when v_scan.more then 0
+        else greatest(v_scanner.interval_ms * (2 ^ least(v_failures, 5))::bigint, v_rest_ms)
+    end;
+    if v_has_row then
+        perform flowfabric._ff_forget_detours(p_scanner);
+    else
+        perform flowfabric._ff_record_detour(p_scanner, v_now_ms, v_next_due_at_ms);
+    end if;
 
     update flowfabric.ff_scanner as s
     set last_run_at_ms = v_now_ms,
@@ -162,11 +180,8 @@ begin
         total_processed = s.total_processed + v_scan.processed,
         consecutive_failures = v_failures,
         last_error = coalesce(v_error, s.last_error),
-        next_due_at_ms = v_now_ms + case
-            when v_scan.more then 0
-            else greatest(s.interval_ms * (2 ^ least(v_failures, 5))::bigint, v_rest_ms)
-        end
-    where s.scanner = p_scanner;
+        next_due_at_ms = v_next_due_at_ms
+    where v_has_row and s.scanner = p_scanner;
     return next row(
         p_scanner, case when v_error is null then 'ran' else 'failed' end, v_scan.processed, v_scan.skipped,
         v_scan.errors, v_scan.more, v_duration_ms, v_error)::flowfabric.ff_scanner_run;

@@ -1,7 +1,7 @@
 -- ff_tick_loop: run the due scanners one by one, each in a transaction of its own, until the time is over.
 --
 -- Fence:  none.
--- Locks:  an advisory lock, so that one loop runs per database; what ff_tick locks.
+-- Locks:  that of ff_lock_tick_loop, so that one loop runs per database; what ff_tick locks.
 -- Writes: what ff_tick writes; commits after each scanner.
 -- Raises: invalid_input; 2D000 inside a transaction block, where it may not commit.
 -- Retry:  safe; while another loop runs it returns at once.
@@ -11,9 +11,9 @@
 -- the text of its refusal from the public catalogue. The caller's search_path may hold a schema in which others create
 -- functions and operators, so every transaction begins with a path of its own, which ends with that transaction.
 --
--- The advisory lock is that of a transaction and taken anew after each commit. One of the session would outlive a
--- cancelled call, and behind a pooler would stay with a connection that nobody thinks of. A loop that starts in the
--- moment between takes over, and this one ends: there is always one of them.
+-- The lock is that of a transaction and taken again after each commit. One of the session would outlive a cancelled
+-- call, and behind a pooler would stay with a forgotten connection. A loop that starts in the moment between takes
+-- over, and this one ends: there is always one of them.
 create or replace procedure flowfabric.ff_tick_loop(
     p_duration_ms integer default 55000,
     p_interval_ms integer default 500,
@@ -23,7 +23,6 @@ language plpgsql
 as $$
 declare
     c_fn constant pg_catalog.text := 'ff_tick_loop';
-    c_lock_key constant bigint := 7378697629483820;
     c_safe_path constant pg_catalog.text := 'pg_catalog, pg_temp';
     v_ends_at pg_catalog.timestamptz;
     v_field pg_catalog.text;
@@ -62,7 +61,7 @@ begin
         v_has_more := false;
         v_due := array(select d.scanner from flowfabric.ff_due_scanners() as d (scanner));
         foreach v_scanner in array v_due loop
-            if not pg_catalog.pg_try_advisory_xact_lock(c_lock_key) then
+            if not flowfabric.ff_lock_tick_loop() then
                 return;
             end if;
             select v_has_more or coalesce(pg_catalog.bool_or(r.more), false) into v_has_more
@@ -74,7 +73,7 @@ begin
         exit when pg_catalog.clock_timestamp() >= v_ends_at;
         if not v_has_more then
             -- The lock is held while it sleeps, or a second loop would not see this one.
-            if not pg_catalog.pg_try_advisory_xact_lock(c_lock_key) then
+            if not flowfabric.ff_lock_tick_loop() then
                 return;
             end if;
             perform pg_catalog.pg_sleep(least(

@@ -7,10 +7,10 @@
 -- Raises: invalid_input; what goes wrong with one execution or flow is counted and recorded.
 -- Retry:  safe, and from any number of callers at once.
 --
--- What has a lifetime of its own stays until that is over. Events have a window: deleting them here would take them away
--- from a slow reader. Idempotency keys of creations and keys of closed reservations live until they expire, or a repeat
--- would be taken for a first call. Starts count in the window of their quota until it has passed. Keys of signals and
--- suspends go: what they could repeat is refused, because their waitpoint or execution is gone.
+-- What has a lifetime of its own stays until that is over. Events have a window: deleting them here would take them
+-- away from a slow reader. Idempotency keys of creations and keys of closed reservations live until they expire, or a
+-- repeat would be taken for a first call. Starts count in the window of their quota until it has passed. Keys of
+-- signals and suspends go: what they could repeat is refused, because their waitpoint or execution is gone.
 --
 -- An execution is kept as long as its end has still to be passed on: by the outbox, over an unsatisfied edge or in a
 -- cancel backlog. Executions with a retention of their own are found by their own index, so that neither kind stands in

@@ -35,7 +35,8 @@ def wait_until_it_loops(observer: Connection, looping: Connection) -> None:
         lambda: bool(
             value(
                 observer,
-                "select count(*) from pg_locks where pid = %s and locktype = 'advisory' and granted",
+                """select count(*) from pg_locks where pid = %s and granted
+                   and relation = 'flowfabric.ff_tick_loop_lock'::regclass""",
                 [looping.info.backend_pid],
             )
         ),
