@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any
 
+import pytest
+
 from flowfabric_client import Client
 from flowfabric_client.worker import Waitpoint, Worker, events
 from tests.support.cluster import REPOSITORY, Connection
@@ -45,7 +47,10 @@ class FakeHistogram:
         self.count += 1
 
 
-def test_the_programs_of_the_documentation_run(database: str, client: Client, db: Connection) -> None:
+def test_the_programs_of_the_documentation_run(
+    database: str, client: Client, db: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLOWFABRIC_DSN", database)
     client.seed_waitpoint_hmac_secret("k1")
     client.create_budget("llm", "lane", "default", dimensions=["tokens"], hard_limits=[9000], soft_limits=[0])
     db.execute("create table charge (amount integer)")
@@ -68,7 +73,7 @@ def test_the_programs_of_the_documentation_run(database: str, client: Client, db
         "call_the_model": call_the_model,
     }
     for program in re.findall(r"```python\n(.*?)```", text, re.S):
-        exec(program.replace("postgresql://...", database), names)
+        exec(program, names)
     worker: Worker = names["worker"]
 
     with running(worker) as run:
