@@ -19,6 +19,7 @@ from psycopg import sql
 
 from flowfabric_client._backoff import Backoff
 from flowfabric_client._conninfo import require_connection_string
+from flowfabric_client._fork import OwnedAsyncConnection, OwnedConnection, abandon, forget_after_fork
 from flowfabric_client._pools import connect_arguments, is_pooled, is_pooled_async
 
 _LOGGER = logging.getLogger("flowfabric.client")
@@ -87,7 +88,7 @@ class Listener:
         if self._options is None or self._connection is not None or time.monotonic() < self._next_try_at:
             return
         try:
-            connection = psycopg.connect(self._options.dsn, **self._options.connect_arguments)
+            connection = OwnedConnection.connect(self._options.dsn, **self._options.connect_arguments)
         except psycopg.Error as error:
             self._failed(error)
             return
@@ -141,6 +142,13 @@ class AsyncListener:
         self._followers: dict[asyncio.Event, IsWokenBy] = {}
         self._task: asyncio.Task[None] | None = None
         self.is_listening = False
+        forget_after_fork(self)
+
+    def _forget(self) -> None:
+        """Have no followers yet, in a child of the process that had some."""
+        abandon((self._task, self._followers))
+        self._task, self._followers = None, {}
+        self.is_listening = False
 
     def join(self, is_woken_by: IsWokenBy) -> asyncio.Event:
         """An event that is set when something was announced to this follower."""
@@ -167,7 +175,7 @@ class AsyncListener:
         backoff = Backoff(_FIRST_RETRY_S, _LONGEST_RETRY_S)
         while True:
             try:
-                connection = await psycopg.AsyncConnection.connect(options.dsn, **options.connect_arguments)
+                connection = await OwnedAsyncConnection.connect(options.dsn, **options.connect_arguments)
                 async with connection:
                     if await is_pooled_async(connection):
                         _warn_of_pooler()

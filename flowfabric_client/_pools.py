@@ -15,6 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
 from flowfabric_client._conninfo import display_name, failure_reason, require_connection_string
+from flowfabric_client._fork import OwnedAsyncConnection, OwnedConnection, abandon, forget_after_fork
 from flowfabric_client.errors import ResourceExhaustedError, TransportError
 
 _BACKEND = "select pg_backend_pid()"
@@ -111,7 +112,7 @@ class _Contact(Generic[_Happened]):
 
 
 def _reporting_class(contact: _Contact[Any], options: PoolOptions) -> type[psycopg.Connection[Any]]:
-    class ReportingConnection(psycopg.Connection[Any]):
+    class ReportingConnection(OwnedConnection):
         @classmethod
         def connect(cls, conninfo: str = "", **arguments: Any) -> Self:
             try:
@@ -130,7 +131,7 @@ def _reporting_class(contact: _Contact[Any], options: PoolOptions) -> type[psyco
 def _reporting_async_class(
     contact: _Contact[Any], options: PoolOptions
 ) -> type[psycopg.AsyncConnection[Any]]:
-    class ReportingConnection(psycopg.AsyncConnection[Any]):
+    class ReportingConnection(OwnedAsyncConnection):
         @classmethod
         async def connect(cls, conninfo: str = "", **arguments: Any) -> Self:
             try:
@@ -183,6 +184,8 @@ class CheckedPool(ConnectionPool[Any]):
 
     The check that a pool itself offers waits longer after each dead connection: when the server has ended
     them all, whoever asks first would wait for as long as the pool is large.
+
+    In a child of the process that made it, the pool is empty and opens again when it is first used.
     """
 
     def __init__(
@@ -190,10 +193,34 @@ class CheckedPool(ConnectionPool[Any]):
     ) -> None:
         """Like any pool; `examine` raises what the driver raises for a connection that does not work."""
         self._examine = examine
-        super().__init__(dsn, **options)
+        self._dsn = dsn
+        self._pool_options = {"connection_class": OwnedConnection, **options}
+        self._reopens = False
+        super().__init__(dsn, **self._pool_options)
+        forget_after_fork(self)
+
+    def _forget(self) -> None:
+        """Be empty in a child, whatever state the parent's threads had left this pool in."""
+        self._reopens = self._reopens or not self.closed
+        abandon(vars(self).copy())
+        super().__init__(self._dsn, **{**self._pool_options, "open": False})
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Close the pool, and open it no more."""
+        self._reopens = False
+        super().close(timeout)
+
+    def putconn(self, conn: psycopg.Connection[Any]) -> None:
+        """Take a connection back, unless it was handed out to the parent."""
+        if not (isinstance(conn, OwnedConnection) and conn.is_of_parent):
+            super().putconn(conn)
 
     def getconn(self, timeout: float | None = None) -> psycopg.Connection[Any]:
         """Take a connection that works."""
+        if self._reopens:
+            # First, so that another thread does not find the pool closed.
+            self.open()
+            self._reopens = False
         deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
         while True:
             connection: psycopg.Connection[Any] = super().getconn(deadline - time.monotonic())
@@ -216,7 +243,7 @@ class CheckedAsyncPool(AsyncConnectionPool[Any]):
     ) -> None:
         """Like `CheckedPool`."""
         self._examine = examine
-        super().__init__(dsn, **options)
+        super().__init__(dsn, **{"connection_class": OwnedAsyncConnection, **options})
 
     async def getconn(self, timeout: float | None = None) -> psycopg.AsyncConnection[Any]:
         """Take a connection that works."""
@@ -242,6 +269,13 @@ class OwnPool:
         self._lock = threading.Lock()
         self._is_closed = False
         self._opened: tuple[ConnectionPool[Any], _Contact[threading.Event]] | None = None
+        forget_after_fork(self)
+
+    def _forget(self) -> None:
+        """Have no pool yet, in a child of the process that had one."""
+        abandon(self._opened)
+        self._opened = None
+        self._lock = threading.Lock()
 
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Any]]:
@@ -313,6 +347,12 @@ class AsyncOwnPool:
         self._options = options
         self._is_closed = False
         self._opened: tuple[AsyncConnectionPool[Any], _Contact[asyncio.Event]] | None = None
+        forget_after_fork(self)
+
+    def _forget(self) -> None:
+        """Have no pool yet, in a child of the process that had one."""
+        abandon(self._opened)
+        self._opened = None
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:

@@ -10,10 +10,12 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import FrameType
 from typing import Any, TypeVar
 
 from flowfabric_client._conninfo import require_connection_string
+from flowfabric_client._fork import abandon, forget_after_fork
 from flowfabric_client.policy import Backoff
 from flowfabric_client.worker.events import EventCallback
 from flowfabric_client.worker.handlers import Handler
@@ -104,7 +106,7 @@ class Worker:
             concurrency=concurrency,
             lease_ttl_ms=lease_ttl_ms,
             worker_id=name,
-            instance_id=instance_id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}",
+            instance_id=instance_id or _new_instance_id(),
             namespace=namespace,
             poll_interval_s=poll_interval_ms / 1000,
             listen=listen,
@@ -113,11 +115,22 @@ class Worker:
             max_connections=max_connections,
             prepare_statements=prepare_statements,
         )
+        self._names_itself = not instance_id
         self._handlers: dict[str, Handler] = {}
         self._callbacks: list[EventCallback] = []
         self._lock = threading.Lock()
         self._running: tuple[asyncio.AbstractEventLoop, Runtime] | None = None
         self._stop_requested = False
+        forget_after_fork(self)
+
+    def _forget(self) -> None:
+        """Not run yet, and have another name, in a child of the process that made this worker."""
+        self._lock = threading.Lock()
+        abandon(self._running)
+        self._running = None
+        self._stop_requested = False
+        if self._names_itself:
+            self._options = replace(self._options, instance_id=_new_instance_id())
 
     @property
     def instance_id(self) -> str:
@@ -217,3 +230,7 @@ class Worker:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _new_instance_id() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
