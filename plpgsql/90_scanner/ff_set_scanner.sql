@@ -78,6 +78,7 @@ begin
 exception when lock_not_available then
     perform flowfabric._ff_raise_tables_busy(
         flowfabric._ff_row_holders(array['flowfabric.ff_scanner'::regclass]), 2000, p_fn);
+    return null;
 end;
 $$;
 comment on function flowfabric._ff_lock_scanner(text, text) is

@@ -50,6 +50,8 @@ LONG_ROUNDS = max(1, ROUNDS // 20)
 SERIALIZATION_FAILURE = "40001"
 QUERY_CANCELED = "57014"
 LOCK_NOT_AVAILABLE = "55P03"
+#: What locks a table with NOWAIT answers at once, whatever others hold.
+NEVER_WAITING = {"ff_lock_tick_loop"}
 #: For calls that need a table which is locked until they have ended: no machine is too slow or too fast for
 #: them. The first setting ends a call that outlives its cancel; a scanner waits for 100 ms by itself.
 CUT_OFF = "set local lock_timeout = '1s'; set local statement_timeout = '10ms'"
@@ -242,7 +244,7 @@ def test_a_call_that_is_cut_off_at_any_table_ends_and_leaves_nothing_behind(conn
     for _ in range(LONG_ROUNDS):
         for function in fuzzer.functions:
             trial = fuzzer.trial(subject, function)
-            if not trial.tables:
+            if not trial.tables or function.name in NEVER_WAITING:
                 continue
             hold_table(holder, fuzzer.random.choice(trial.tables))
             effect = effect_of(subject, trial.call, settings=CUT_OFF)[1]
