@@ -9,4 +9,5 @@ comment on column flowfabric.ff_lane_floor.floor_ms is
 'Claims begin to read the segment at executions created at this time; what comes back below it lowers it.';
 comment on column flowfabric.ff_lane_floor.due_at_ms is
 'When the next claim has to move the floor, or to check it.';
+drop type if exists flowfabric.ff_claim_filter cascade;
 delete from flowfabric.ff_migration_annotation where version = 29;

@@ -25,6 +25,25 @@ comment on column flowfabric.ff_lane_floor.raised_at_ms is
 comment on column flowfabric.ff_lane_floor.due_at_ms is
 'From when on the segment''s next floor may be moved, as far as the last move of this one has a say.';
 
+do $$
+begin
+    if to_regtype('flowfabric.ff_claim_filter') is null then
+        create type flowfabric.ff_claim_filter as (
+            namespace text,
+            include_resumed boolean,
+            partition_key smallint,
+            examined uuid[],
+            excluded_quotas text[],
+            excluded_budgets text[],
+            use_floors boolean,
+            now_ms bigint
+        );
+    end if;
+end;
+$$;
+comment on type flowfabric.ff_claim_filter is
+'Internal: which executions of the queues that a call reads are candidates for it.';
+
 insert into flowfabric.ff_migration_annotation (version, name, applied_at_ms, backward_compatible)
 values (29, 'floor-sides', floor(extract(epoch from clock_timestamp()) * 1000)::bigint, true)
 on conflict (version) do nothing;

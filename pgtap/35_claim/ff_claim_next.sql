@@ -305,7 +305,8 @@ select is_empty('select from flowfabric.ff_claim_grant', 'and is deleted there t
 rollback to queue;
 -- As if another session had issued it between the view of the queue and the lock.
 create temporary table held on commit drop as
-select h.candidates from flowfabric._ff_lock_head('default', 1, 3, null, true, null, true, 2500) as h;
+select h.candidates from flowfabric._ff_lock_head(
+    'default', 1, 3, row(null, true, null, '{}', '{}', '{}', true, 2500)::flowfabric.ff_claim_filter) as h;
 select flowfabric.ff_issue_claim_grant(ff_tap.id(12), 'other', 'other-1', 'default');
 select is(
     (select array_agg(right(c.execution_id, 12)::integer)

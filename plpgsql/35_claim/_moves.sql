@@ -267,11 +267,7 @@ create or replace function flowfabric._ff_lock_head(
     p_lane_id text,
     p_capability_set_id integer,
     p_limit integer,
-    p_namespace text,
-    p_include_resumed boolean,
-    p_partition_key smallint,
-    p_use_floors boolean,
-    p_now_ms bigint,
+    p_filter flowfabric.ff_claim_filter,
     out candidates flowfabric.ff_claim_candidate[],
     out some_are_constrained boolean
 )
@@ -291,8 +287,8 @@ begin
         select
             h.partition_key, h.execution_id, h.row_id, h.lane_id, h.capability_set_id, h.priority,
             h.total_attempt_count, h.attempt_state, h.quota_policy_id, h.budget_ids,
-            r.due_at_ms > p_now_ms as has_floor, h.has_grant
-        from flowfabric._ff_queue_ranges(p_lane_id, p_capability_set_id, p_use_floors) as r
+            r.due_at_ms > p_filter.now_ms as has_floor, h.has_grant
+        from flowfabric._ff_queue_ranges(p_lane_id, p_capability_set_id, p_filter.use_floors) as r
         cross join lateral (
             select
                 e.ctid as row_id, e.partition_key, e.execution_id, e.lane_id, e.capability_set_id, e.priority,
@@ -308,10 +304,11 @@ begin
             where e.eligibility_state = 'eligible_now' and e.lane_id = p_lane_id
                 and e.capability_set_id = p_capability_set_id
                 and e.priority <= r.highest and e.priority >= r.lowest and e.created_at_ms >= r.from_ms
-                and (p_include_resumed or e.attempt_state <> 'attempt_interrupted')
-                and (p_namespace is null or e.namespace = p_namespace)
-                and (p_partition_key is null or e.partition_key = p_partition_key)
-                and (g.expires_at_ms >= p_now_ms) is not true
+                and (p_filter.include_resumed or e.attempt_state <> 'attempt_interrupted')
+                and (p_filter.namespace is null or e.namespace = p_filter.namespace)
+                and (p_filter.partition_key is null or e.partition_key = p_filter.partition_key)
+                and e.execution_id <> all (p_filter.examined)
+                and (g.expires_at_ms >= p_filter.now_ms) is not true
             order by e.priority desc, e.created_at_ms, e.execution_id
             limit p_limit
             for no key update of e skip locked
@@ -320,78 +317,158 @@ begin
     ) as c;
 end;
 $$;
-comment on function flowfabric._ff_lock_head(
-    text, integer, integer, text, boolean, smallint, boolean, bigint) is
+comment on function flowfabric._ff_lock_head(text, integer, integer, flowfabric.ff_claim_filter) is
 'Internal: locks the first candidates of one queue that nobody else holds.';
 
--- p_lanes is in the order in which lanes take turns: fair deals the first of each lane, then the second of each.
+-- Queues are pairs of a lane and a capability set, each with a limit of its own. The floors of all of them are read
+-- together: _ff_queue_ranges for each of a thousand queues would take longer than to read their heads.
+create or replace function flowfabric._ff_peek_queues(
+    p_lanes text[],
+    p_set_ids integer[],
+    p_limits integer[],
+    p_filter flowfabric.ff_claim_filter
+)
+returns table (
+    lane_id text,
+    capability_set_id integer,
+    partition_key smallint,
+    execution_id uuid,
+    priority integer,
+    created_at_ms bigint,
+    quota_policy_id text,
+    budget_ids text[],
+    has_floor boolean
+)
+language plpgsql stable
+as $$
+begin
+    return query
+    with queue as materialized (
+        select u.lane_id, u.capability_set_id, u.candidates
+        from unnest(p_lanes, p_set_ids, p_limits) as u (lane_id, capability_set_id, candidates)
+    ),
+    segment as (
+        select
+            q.lane_id, q.capability_set_id, q.candidates, f.priority, min(f.floor_ms) as floor_ms,
+            max(f.due_at_ms) as due_at_ms
+        from (
+            select l.*
+            from flowfabric.ff_lane_floor as l
+            where p_filter.use_floors and l.lane_id = any (p_lanes) and l.side > 0
+            offset 0
+        ) as f
+        join queue as q on q.lane_id = f.lane_id and q.capability_set_id = f.capability_set_id
+        group by q.lane_id, q.capability_set_id, q.candidates, f.priority
+        union all
+        select q.lane_id, q.capability_set_id, q.candidates, -1, 0, null
+        from queue as q
+    ),
+    cut as (
+        select
+            s.lane_id, s.capability_set_id, s.candidates, s.priority, s.floor_ms, s.due_at_ms,
+            lag(s.priority, 1, 9001) over (
+                partition by s.lane_id, s.capability_set_id order by s.priority desc) as priority_above
+        from segment as s
+    )
+
+    select
+        c.lane_id, c.capability_set_id, e.partition_key, e.execution_id, e.priority, e.created_at_ms,
+        e.quota_policy_id, e.budget_ids, r.due_at_ms > p_filter.now_ms
+    from cut as c
+    cross join lateral (
+        values
+        (c.priority_above - 1, c.priority + 1, 0::bigint, null::bigint),
+        (c.priority, c.priority, c.floor_ms, c.due_at_ms)
+    ) as r (highest, lowest, from_ms, due_at_ms)
+    cross join lateral (
+        select x.partition_key, x.execution_id, x.priority, x.created_at_ms, x.quota_policy_id, x.budget_ids
+        from flowfabric.ff_exec_core as x
+        where x.eligibility_state = 'eligible_now' and x.lane_id = c.lane_id
+            and x.capability_set_id = c.capability_set_id
+            and x.priority <= r.highest and x.priority >= r.lowest and x.created_at_ms >= r.from_ms
+            and (p_filter.include_resumed or x.attempt_state <> 'attempt_interrupted')
+            and (p_filter.namespace is null or x.namespace = p_filter.namespace)
+            and (p_filter.partition_key is null or x.partition_key = p_filter.partition_key)
+            and (x.quota_policy_id = any (p_filter.excluded_quotas)) is not true
+            and (x.budget_ids && p_filter.excluded_budgets) is not true
+            and x.execution_id <> all (p_filter.examined)
+            and (
+                (
+                    select g.expires_at_ms
+                    from flowfabric.ff_claim_grant as g
+                    where g.partition_key = x.partition_key and g.execution_id = x.execution_id
+                ) >= p_filter.now_ms) is not true
+        order by x.priority desc, x.created_at_ms, x.execution_id
+        limit c.candidates
+    ) as e
+    where r.highest >= r.lowest and r.lowest >= 0;
+end;
+$$;
+comment on function flowfabric._ff_peek_queues(text[], integer[], integer[], flowfabric.ff_claim_filter) is
+'Internal: the first candidates of several queues, at most as many of each range of priorities as its limit says.';
+
+-- p_lanes is in the order in which lanes take turns: fair deals the first of each lane, then the second of each. The
+-- heads of all queues are read first. Behind the head of the n-th queue only a page's size less n - 1 can win a place.
 create or replace function flowfabric._ff_peek_page(
     p_lanes text[],
     p_set_ids integer[],
     p_lane_order text,
     p_limit integer,
-    p_namespace text,
-    p_include_resumed boolean,
-    p_partition_key smallint,
-    p_examined uuid[],
-    p_excluded_quotas text[],
-    p_excluded_budgets text[],
-    p_use_floors boolean,
-    p_now_ms bigint
+    p_filter flowfabric.ff_claim_filter
 )
 returns flowfabric.ff_claim_candidate[]
 language plpgsql stable
 as $$
 declare
+    v_queue_lanes text[] := p_lanes;
+    v_queue_set_ids integer[] := p_set_ids;
+    v_limits integer[] := array[p_limit];
     v_page flowfabric.ff_claim_candidate[];
 begin
+    if cardinality(p_lanes) * cardinality(p_set_ids) > 1 then
+        select array_agg(l.lane_id), array_agg(s.capability_set_id), array_agg(1)
+        into v_queue_lanes, v_queue_set_ids, v_limits
+        from unnest(p_lanes) as l (lane_id)
+        cross join unnest(p_set_ids) as s (capability_set_id);
+        select array_agg(h.lane_id), array_agg(h.capability_set_id), array_agg((p_limit - h.place + 1)::integer)
+        into v_queue_lanes, v_queue_set_ids, v_limits
+        from (
+            select
+                b.lane_id, b.capability_set_id,
+                row_number() over (
+                    partition by case p_lane_order when 'fair' then b.lane_id end
+                    order by
+                        case p_lane_order when 'strict' then array_position(p_lanes, b.lane_id) end,
+                        b.priority desc, b.created_at_ms, b.execution_id) as place
+            from (
+                select distinct on (q.lane_id, q.capability_set_id) q.*
+                from flowfabric._ff_peek_queues(v_queue_lanes, v_queue_set_ids, v_limits, p_filter) as q
+                order by q.lane_id, q.capability_set_id, q.priority desc, q.created_at_ms, q.execution_id
+            ) as b
+        ) as h
+        where h.place <= p_limit;
+    end if;
     select array_agg(row(
         p.partition_key, p.execution_id, null, p.lane_id, p.capability_set_id, p.priority, null, null,
         p.quota_policy_id, p.budget_ids, p.has_floor, null)::flowfabric.ff_claim_candidate)
     into v_page
     from (
-        select
-            c.partition_key, c.execution_id, l.lane_id, s.capability_set_id, c.priority, c.quota_policy_id,
-            c.budget_ids, r.due_at_ms > p_now_ms as has_floor
-        from unnest(p_lanes) with ordinality as l (lane_id, lane_number)
-        cross join unnest(p_set_ids) as s (capability_set_id)
-        cross join lateral flowfabric._ff_queue_ranges(l.lane_id, s.capability_set_id, p_use_floors) as r
-        cross join lateral (
-            select e.partition_key, e.execution_id, e.priority, e.created_at_ms, e.quota_policy_id, e.budget_ids
-            from flowfabric.ff_exec_core as e
-            where e.eligibility_state = 'eligible_now' and e.lane_id = l.lane_id
-                and e.capability_set_id = s.capability_set_id
-                and e.priority <= r.highest and e.priority >= r.lowest and e.created_at_ms >= r.from_ms
-                and (p_include_resumed or e.attempt_state <> 'attempt_interrupted')
-                and (p_namespace is null or e.namespace = p_namespace)
-                and (p_partition_key is null or e.partition_key = p_partition_key)
-                and (e.quota_policy_id = any (p_excluded_quotas)) is not true
-                and (e.budget_ids && p_excluded_budgets) is not true
-                and e.execution_id <> all (p_examined)
-                and (
-                    (
-                        select g.expires_at_ms
-                        from flowfabric.ff_claim_grant as g
-                        where g.partition_key = e.partition_key and g.execution_id = e.execution_id
-                    ) >= p_now_ms) is not true
-            order by e.priority desc, e.created_at_ms, e.execution_id
-            limit p_limit
-        ) as c
+        select q.*
+        from flowfabric._ff_peek_queues(v_queue_lanes, v_queue_set_ids, v_limits, p_filter) as q
         order by
             case p_lane_order
                 when 'fair' then row_number() over (
-                    partition by l.lane_number order by c.priority desc, c.created_at_ms, c.execution_id)
-                when 'strict' then l.lane_number
+                    partition by q.lane_id order by q.priority desc, q.created_at_ms, q.execution_id)
+                when 'strict' then array_position(p_lanes, q.lane_id)
             end,
-            case p_lane_order when 'fair' then l.lane_number end,
-            c.priority desc, c.created_at_ms, c.execution_id
+            case p_lane_order when 'fair' then array_position(p_lanes, q.lane_id) end,
+            q.priority desc, q.created_at_ms, q.execution_id
         limit p_limit
     ) as p;
     return coalesce(v_page, '{}');
 end;
 $$;
-comment on function flowfabric._ff_peek_page(
-    text[], integer[], text, integer, text, boolean, smallint, uuid[], text[], text[], boolean, bigint) is
+comment on function flowfabric._ff_peek_page(text[], integer[], text, integer, flowfabric.ff_claim_filter) is
 'Internal: the next candidates of several queues, merged, without locking them.';
 
 -- Never locks more than are wanted: a row that is locked and not taken would be out of sight for everybody else.
@@ -440,6 +517,113 @@ $$;
 comment on function flowfabric._ff_lock_candidates(
     flowfabric.ff_claim_candidate[], integer, boolean, bigint) is
 'Internal: locks candidates of a page in its order, those that nobody else holds and that still are candidates.';
+
+-- Several capability sets are several queues, which one statement cannot merge and lock. So pages of the merged queue
+-- are read and then locked, each four times as long as the one before: others may hold what is at its head.
+create or replace function flowfabric._ff_lock_lane_head(
+    p_lane_id text,
+    p_set_ids integer[],
+    p_limit integer,
+    p_filter flowfabric.ff_claim_filter,
+    out candidates flowfabric.ff_claim_candidate[],
+    out some_are_constrained boolean
+)
+language plpgsql volatile
+as $$
+declare
+    v_filter flowfabric.ff_claim_filter := p_filter;
+    v_page_size integer := p_limit;
+    v_page flowfabric.ff_claim_candidate[];
+begin
+    if cardinality(p_set_ids) = 1 then
+        select h.candidates, h.some_are_constrained into candidates, some_are_constrained
+        from flowfabric._ff_lock_head(p_lane_id, p_set_ids[1], p_limit, p_filter) as h;
+        return;
+    end if;
+    loop
+        v_page := flowfabric._ff_peek_page(array[p_lane_id], p_set_ids, 'strict', v_page_size, v_filter);
+        some_are_constrained := exists (select from unnest(v_page) as p where flowfabric._ff_is_constrained(p));
+        exit when some_are_constrained;
+        candidates := candidates || flowfabric._ff_lock_candidates(
+            v_page, p_limit - coalesce(cardinality(candidates), 0), p_filter.include_resumed, p_filter.now_ms);
+        exit when cardinality(candidates) >= p_limit or cardinality(v_page) < v_page_size;
+        v_filter.examined := v_filter.examined || array(select p.execution_id from unnest(v_page) as p);
+        v_page_size := 4 * v_page_size;
+    end loop;
+end;
+$$;
+comment on function flowfabric._ff_lock_lane_head(text, integer[], integer, flowfabric.ff_claim_filter) is
+'Internal: locks the first candidates of a lane that nobody else holds; stops where admission has a say in one.';
+
+-- The first of each lane, then the second of each: so each lane is asked for its share, and what one lacks is asked of
+-- the others. In strict order a lane is asked for all that is still wanted.
+create or replace function flowfabric._ff_lock_lanes(
+    p_lanes text[],
+    p_set_ids integer[],
+    p_is_fair boolean,
+    p_limit integer,
+    p_filter flowfabric.ff_claim_filter,
+    out candidates flowfabric.ff_claim_candidate[],
+    out some_are_constrained boolean
+)
+language plpgsql volatile
+as $$
+declare
+    v_filter flowfabric.ff_claim_filter := p_filter;
+    v_lanes text[] := p_lanes;
+    v_left text[];
+    v_wanted integer;
+    v_share integer;
+    v_head record;
+begin
+    candidates := '{}';
+    while cardinality(v_lanes) > 0 loop
+        v_left := '{}';
+        v_wanted := p_limit - cardinality(candidates);
+        for i in 1 .. cardinality(v_lanes) loop
+            v_share := case
+                when p_is_fair
+                then v_wanted / cardinality(v_lanes) + (i <= v_wanted % cardinality(v_lanes))::integer
+                else p_limit - cardinality(candidates)
+            end;
+            if v_share > 0 then
+                v_head := flowfabric._ff_lock_lane_head(v_lanes[i], p_set_ids, v_share, v_filter);
+                if v_head.some_are_constrained then
+                    some_are_constrained := true;
+                    return;
+                end if;
+                candidates := candidates || v_head.candidates;
+            end if;
+            if v_share = 0 or cardinality(v_head.candidates) = v_share then
+                v_left := v_left || v_lanes[i];
+            end if;
+        end loop;
+        exit when cardinality(candidates) = p_limit;
+        -- What is left over of equal shares went to the first lanes; this time it goes to others.
+        v_lanes := array(
+            select l.lane_id
+            from unnest(v_left) as l (lane_id)
+            order by
+                (select count(*) from unnest(candidates) as c where c.lane_id = l.lane_id),
+                array_position(p_lanes, l.lane_id));
+        v_filter.examined := p_filter.examined || array(select c.execution_id from unnest(candidates) as c);
+    end loop;
+    if p_is_fair and cardinality(p_lanes) > 1 then
+        candidates := array(
+            select candidates[c.number]
+            from (
+                select
+                    n.number, (candidates[n.number]).lane_id as lane_id,
+                    row_number() over (partition by (candidates[n.number]).lane_id order by n.number) as place
+                from generate_subscripts(candidates, 1) as n (number)
+            ) as c
+            order by c.place, array_position(p_lanes, c.lane_id));
+    end if;
+end;
+$$;
+comment on function flowfabric._ff_lock_lanes(
+    text[], integer[], boolean, integer, flowfabric.ff_claim_filter) is
+'Internal: locks the first candidates of several lanes in their order; stops where admission has a say in one.';
 
 -- Admission (spec 40, section 1.11)
 
@@ -603,8 +787,7 @@ create or replace function flowfabric._ff_take_next(
 language plpgsql volatile
 as $$
 declare
-    c_page_size constant integer := least(200, greatest(20, 2 * p_max));
-    c_examination_limit constant integer := greatest(200, 4 * p_max);
+    c_decision_limit constant integer := greatest(200, 4 * p_max);
     v_recheck_ms bigint := (select c.claim_floor_recheck_ms from flowfabric.ff_partition_config as c);
     v_set_ids integer[];
     v_lanes text[] := '{}'::text[];
@@ -615,10 +798,13 @@ declare
     v_any_is_due boolean := false;
     v_reads_floors boolean;
     v_scan_started_at_ms bigint;
+    v_filter flowfabric.ff_claim_filter;
+    v_may_lock_lanes boolean;
     v_head record;
+    v_page_size integer := least(200, greatest(20, 2 * p_max));
     v_page flowfabric.ff_claim_candidate[];
     v_is_exhausted boolean := false;
-    v_examined uuid[] := '{}'::uuid[];
+    v_decisions integer := 0;
     v_memory flowfabric.ff_admission_memory;
     v_position integer;
     v_until integer;
@@ -668,32 +854,41 @@ begin
         promoted := flowfabric._ff_promote_lanes(v_lanes, 50, v_reads_floors, now_ms);
     end if;
 
-    if cardinality(v_lanes) = 1 and cardinality(v_set_ids) = 1 then
-        v_head := flowfabric._ff_lock_head(
-            v_lanes[1], v_set_ids[1], p_max, p_namespace, p_include_resumed, p_partition_key, v_reads_floors, now_ms);
-        if v_head.some_are_constrained is not true then
-            taken := coalesce(v_head.candidates, '{}');
-            v_examined := array(select t.execution_id from unnest(taken) as t where cardinality(taken) < p_max);
-            v_is_exhausted := true;
-        end if;
-    end if;
-
+    v_filter := row(
+        p_namespace, p_include_resumed, p_partition_key, '{}', '{}', '{}', v_reads_floors, now_ms
+    )::flowfabric.ff_claim_filter;
+    v_may_lock_lanes := cardinality(v_lanes) = 1 or p_lane_order <> 'global';
     while cardinality(taken) < p_max loop
-        if v_is_exhausted or cardinality(v_examined) >= c_examination_limit then
+        if v_is_exhausted then
             -- Too little above the floors: before it says so, it reads the queues from their beginning.
-            exit when not v_reads_floors or flowfabric._ff_is_scan_resting(v_lanes, v_set_ids, now_ms);
-            v_reads_floors := false;
+            exit when not v_filter.use_floors or flowfabric._ff_is_scan_resting(v_lanes, v_set_ids, now_ms);
+            v_filter.use_floors := false;
             v_scan_started_at_ms := flowfabric.ff_now_ms();
             if p_promote_due then
                 promoted := promoted || flowfabric._ff_promote_lanes(v_lanes, 50, false, now_ms);
             end if;
         end if;
-        v_page := flowfabric._ff_peek_page(
-            v_lanes, v_set_ids, p_lane_order, c_page_size, p_namespace, p_include_resumed, p_partition_key, v_examined,
-            coalesce(v_memory.busy_quotas, '{}') || array(select jsonb_object_keys(v_memory.denied_quotas)),
-            array(select jsonb_object_keys(v_memory.denied_budgets)), v_reads_floors, now_ms);
-        v_examined := v_examined || array(select p.execution_id from unnest(v_page) as p);
-        v_is_exhausted := cardinality(v_page) < c_page_size;
+        if v_may_lock_lanes then
+            v_head := flowfabric._ff_lock_lanes(
+                v_lanes, v_set_ids, p_lane_order = 'fair', p_max - cardinality(taken), v_filter);
+            v_is_exhausted := v_head.some_are_constrained is not true;
+            if v_is_exhausted then
+                taken := taken || v_head.candidates;
+                v_filter.examined := array(select t.execution_id from unnest(taken) as t);
+                continue;
+            end if;
+            v_may_lock_lanes := false;
+        end if;
+
+        -- Admission decides about some, one after the other. What others hold is no decision: the next page is longer.
+        exit when v_decisions >= c_decision_limit;
+        v_filter.excluded_quotas := coalesce(v_memory.busy_quotas, '{}')
+            || array(select jsonb_object_keys(v_memory.denied_quotas));
+        v_filter.excluded_budgets := array(select jsonb_object_keys(v_memory.denied_budgets));
+        v_page := flowfabric._ff_peek_page(v_lanes, v_set_ids, p_lane_order, v_page_size, v_filter);
+        v_filter.examined := v_filter.examined || array(select p.execution_id from unnest(v_page) as p);
+        v_is_exhausted := cardinality(v_page) < v_page_size;
+        v_page_size := 2 * v_page_size;
 
         if v_memory is null then
             v_memory := row(
@@ -704,6 +899,7 @@ begin
             if cardinality(v_memory.settled_quotas) > 0 then
                 v_memory.locked_quotas := flowfabric._ff_lock_quotas(v_memory.settled_quotas);
                 now_ms := flowfabric.ff_now_ms();
+                v_filter.now_ms := now_ms;
             end if;
         end if;
 
@@ -715,6 +911,7 @@ begin
                 v_locked := flowfabric._ff_lock_candidates(
                     v_page[v_position:v_until], 1, p_include_resumed, now_ms);
                 if cardinality(v_locked) > 0 then
+                    v_decisions := v_decisions + 1;
                     v_memory := flowfabric._ff_admit_candidate(v_locked[1], v_memory, now_ms);
                     if not v_memory.is_admitted then
                         v_locked := '{}';

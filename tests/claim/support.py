@@ -85,8 +85,17 @@ def lowest_floor(connection: Connection) -> int:
     return floor
 
 
-def fill(connection: Connection, size: int, *, state: str = "eligible", created_at_ms: int = 1) -> None:
-    """Insert executions of lane `default` by plain SQL: through the engine it would take minutes."""
+def fill(
+    connection: Connection,
+    size: int,
+    *,
+    state: str = "eligible",
+    created_at_ms: int = 1,
+    lane: str = "default",
+    namespace: str = "default",
+    capability_set_id: int = 1,
+) -> None:
+    """Insert executions by plain SQL: through the engine it would take minutes."""
     vectors = {
         "eligible": "'runnable', 'unowned', 'eligible_now', 'waiting_for_worker', 'none',"
         " 'pending_first_attempt', null, null, null, null, null, 0, 0",
@@ -100,15 +109,33 @@ def fill(connection: Connection, size: int, *, state: str = "eligible", created_
         " ownership_state, eligibility_state, blocking_reason, terminal_outcome, attempt_state,"
         " terminal_at_ms, current_lease_id, current_worker_id, current_worker_instance_id,"
         " lease_expires_at_ms, total_attempt_count, current_lease_epoch, created_at_ms,"
-        " last_transition_at_ms, last_mutation_at_ms, namespace, lane_id, execution_kind)"
-        f" select n %% 256, gen_random_uuid(), {vectors[state]}, %(created)s + n, 1, 1, 'default',"
-        " 'default', 'test' from generate_series(1, %(size)s) as n"
+        " last_transition_at_ms, last_mutation_at_ms, namespace, lane_id, execution_kind, capability_set_id)"
+        f" select n %% 256, gen_random_uuid(), {vectors[state]}, %(created)s + n, 1, 1, %(namespace)s,"
+        " %(lane)s, 'test', %(set)s from generate_series(1, %(size)s) as n"
         " returning partition_key, execution_id)"
         " insert into flowfabric.ff_exec_payload (partition_key, execution_id, payload)"
         " select e.partition_key, e.execution_id, 'filler' from e",
-        {"created": created_at_ms, "size": size},
+        {
+            "created": created_at_ms,
+            "size": size,
+            "lane": lane,
+            "namespace": namespace,
+            "set": capability_set_id,
+        },
     )
     connection.execute(
         "insert into flowfabric.ff_lane_registry (lane_id, lane_crc, registered_at_ms, registered_by)"
-        " values ('default', 0, 1, 'test') on conflict do nothing"
+        " values (%s, 0, 1, 'test') on conflict do nothing",
+        [lane],
     )
+
+
+def intern(connection: Connection, *tokens: str) -> int:
+    """The id of a set of capabilities."""
+    set_id: int = value(
+        connection,
+        "insert into flowfabric.ff_capability_set (tokens, created_at_ms) values (%s, 1)"
+        " returning capability_set_id",
+        sorted(tokens),
+    )
+    return set_id

@@ -12,7 +12,19 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.claim.support import Row, call, claim, complete, create, fence, names, raise_floors, value
+from tests.claim.support import (
+    Row,
+    call,
+    claim,
+    complete,
+    create,
+    fence,
+    fill,
+    intern,
+    names,
+    raise_floors,
+    value,
+)
 from tests.conftest import Clock, Connect
 from tests.support.cluster import Connection
 from tests.support.concurrency import Background, in_background, wait_until_blocked
@@ -76,6 +88,70 @@ def test_more_held_executions_than_a_page_has_hide_nothing(
         assert names(claim(follower, lanes=lanes)) == ["free"]
         db.execute("delete from flowfabric.ff_lane_registry where lane_id = 'other'")
         create(db, "free")
+
+
+@pytest.mark.parametrize("order", ["fair", "strict", "global"])
+@pytest.mark.parametrize("capabilities", [[], ["gpu"]], ids=["one queue", "two queues"])
+def test_what_others_hold_does_not_count_against_a_claim_of_many_from_several_lanes(
+    db: Connection, connect: Connect, order: str, capabilities: list[str]
+) -> None:
+    gpu = intern(db, "gpu")
+    for lane in ("x", "y"):
+        fill(db, 400, lane=lane)
+        fill(db, 400, lane=lane, capability_set_id=gpu)
+    arguments = {"lanes": ["x", "y"], "max": 50, "lane_order": order, "capabilities": capabilities}
+    leaders = [connect(autocommit=False) for _ in range(11)]
+    for connection in leaders:
+        assert len(claim(connection, **arguments)) == 50
+    assert len(claim(db, **arguments)) == 50
+
+
+@pytest.mark.parametrize(
+    ("waiting", "most", "expected"),
+    [
+        ((5, 0, 5), 4, (2, 0, 2)),
+        ((5, 5, 5), 7, (3, 2, 2)),
+        ((1, 9, 2), 9, (1, 6, 2)),
+        ((0, 0, 3), 2, (0, 0, 2)),
+        ((9, 1, 9), 1, (1, 0, 0)),
+        ((0, 9, 9), 1, (0, 1, 0)),
+        ((2, 2, 2), 9, (2, 2, 2)),
+    ],
+)
+def test_lanes_are_dealt_in_turn_and_what_one_lacks_the_others_give(
+    db: Connection, waiting: tuple[int, ...], most: int, expected: tuple[int, ...]
+) -> None:
+    lanes = ["x", "y", "z"]
+    for lane, number in zip(lanes, waiting, strict=True):
+        fill(db, number, lane=lane)
+    claimed = [row["lane_id"] for row in claim(db, lanes=lanes, max=most)]
+    given = Counter(claimed)
+    assert sorted(given[lane] for lane in lanes) == sorted(expected)
+    # Dealt one by one: a lane is served again only after every other one that has something left.
+    for end in range(1, len(claimed) + 1):
+        so_far = Counter(claimed[:end])
+        left = [so_far[lane] for lane in lanes if so_far[lane] < given[lane]]
+        assert all(so_far[claimed[end - 1]] <= number + 1 for number in left)
+    strict = Counter(row["lane_id"] for row in claim(db, lanes=lanes, max=100, lane_order="strict"))
+    assert all(strict[lane] == number - given[lane] for lane, number in zip(lanes, waiting, strict=True))
+
+
+def test_a_crowd_at_several_lanes_gets_no_empty_answer_while_work_waits(
+    db: Connection, connect: Connect
+) -> None:
+    for lane in ("x", "y"):
+        fill(db, 8_500, lane=lane)
+    answers: list[int] = []
+
+    def claim_some(connection: Connection) -> None:
+        for _ in range(20):
+            answers.append(len(claim(connection, lanes=["x", "y"], max=50)))
+
+    crowd = [in_background(partial(claim_some, connect())) for _ in range(12)]
+    for worker in crowd:
+        worker.result(120)
+    # At most 12 000 of the 17 000 are claimed.
+    assert Counter(answers) == {50: 240}
 
 
 @pytest.mark.parametrize("order", [["gpu 1", "plain", "gpu 2"], ["gpu 1", "gpu 2", "plain"]])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.claim.support import call, claim, create, fill, names, raise_floors, value
+from tests.claim.support import call, claim, create, fill, intern, names, raise_floors, value
 from tests.conftest import Clock, Connect
 from tests.support.cluster import Connection
 
@@ -133,6 +133,25 @@ def test_a_session_that_planned_its_claims_on_small_tables_reads_no_large_one(
     assert scans == dict.fromkeys(scans, 0)
     # Per region a page of candidates at most, and each row a few times more: lock, change, answer.
     assert after["ff_exec_core"][1] - before["ff_exec_core"][1] <= 2_000
+
+
+def test_of_many_queues_only_what_can_win_is_read(connect: Connect, db: Connection) -> None:
+    lanes = [f"lane-{n}" for n in range(20)]
+    tokens = [f"token-{n}" for n in range(50)]
+    sets = [intern(db, token) for token in tokens]
+    for number, lane in enumerate(lanes):
+        for place, set_id in enumerate(sets):
+            fill(db, 30, lane=lane, capability_set_id=set_id, created_at_ms=100 * number + place)
+    db.execute("analyze")
+    for order in ("fair", "strict", "global"):
+        with db.transaction():
+            before = counters(db)
+            claimed = claim(db, lanes=lanes, capabilities=tokens, max=20, lane_order=order)
+            after = counters(db)
+        assert len(claimed) == 20
+        read = after["ff_exec_core"][1] - before["ff_exec_core"][1]
+        # The head of each queue, and of those that come first as many as can be in a page of 40.
+        assert read < 20 * 50 + 40 * 41 // 2 + 10 * 20, order
 
 
 def counters(connection: Connection) -> dict[str, tuple[int, int]]:
