@@ -48,8 +48,8 @@ select results_eq(
     $$select d.check_name, d.severity, d.finding, d.what_to_do, d.detail from flowfabric.ff_doctor(true) as d
       where d.check_name not in ('oldest_snapshot', 'test_clock')$$,
     $$select c.name, 'ok', 'Nothing found.', null::text, '{}'::jsonb from unnest(array[
-          'version', 'functions', 'grants', 'signing_key', 'dead_rows', 'vacuum', 'expired_leases', 'scanners',
-          'scanner_items', 'events', 'notify_queue', 'queues', 'retention', 'budgets_quotas', 'claim_floor']) as c (name)$$,
+          'version', 'functions', 'grants', 'signing_key', 'dead_rows', 'vacuum', 'expired_leases', 'crash_loops',
+          'scanners', 'scanner_items', 'events', 'notify_queue', 'queues', 'retention', 'budgets_quotas', 'claim_floor']) as c (name)$$,
     'asked for, every check says that it found nothing');
 select is_empty(
     'select d.* from flowfabric.ff_doctor(null) as d where d.severity = $$ok$$', 'NULL does not ask for it');

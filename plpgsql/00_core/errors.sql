@@ -128,7 +128,7 @@ with catalogue (code, sqlstate, category, retry_class, hint) as (
     ('execution_not_in_eligible_set', 'ZC013', 'Contention', 'informational', 'Skip this execution.'),
     (
         'execution_not_reclaimable', 'ZC014', 'Contention', 'informational',
-        'Somebody else dealt with the execution; skip it.'
+        'Skip it: another call dealt with the execution, or the details say when its takeover is due.'
     ),
     (
         'no_active_lease', 'ZC015', 'Contention', 'informational',

@@ -8,5 +8,8 @@ begin
         array_agg(w.key) filter (where w.channel = 'ff_eligible'),
         bool_or(w.channel in ('ff_lease_event', 'ff_completion')), max(w.until_ms))
     from flowfabric.ff_waiter as w;
+    update flowfabric.ff_exec_core as e
+    set delay_until_ms = flowfabric._ff_takeover_at_ms(e, null)
+    where e.ownership_state in ('lease_expired_reclaimable', 'lease_revoked') and e.delay_until_ms is null;
 end;
 $$;
