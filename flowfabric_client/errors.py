@@ -708,7 +708,10 @@ class ExecutionNotInEligibleSetError(ContentionError, code="execution_not_in_eli
 
 
 class ExecutionNotReclaimableError(ContentionError, code="execution_not_reclaimable"):
-    """`execution_not_reclaimable`, ZC014, informational. Somebody else dealt with the execution; skip it."""
+    """`execution_not_reclaimable`, ZC014, informational.
+
+    Skip it: another call dealt with the execution, or the details say when its takeover is due.
+    """
 
 
 class NoActiveLeaseError(ContentionError, code="no_active_lease"):
