@@ -415,7 +415,7 @@ ERROR_CODES: tuple[ErrorCode, ...] = (
         "ZC014",
         "Contention",
         "informational",
-        "Another worker has taken the execution over, or its lease still runs; skip it.",
+        "Skip it: another call dealt with the execution, or the details say when its takeover is due.",
     ),
     ErrorCode(
         "no_active_lease",

@@ -752,7 +752,7 @@ class ExecutionNotInEligibleSetError(ContentionError, code="execution_not_in_eli
 class ExecutionNotReclaimableError(ContentionError, code="execution_not_reclaimable"):
     """`execution_not_reclaimable`, ZC014, informational.
 
-    Another worker has taken the execution over, or its lease still runs; skip it.
+    Skip it: another call dealt with the execution, or the details say when its takeover is due.
     """
 
 

@@ -670,6 +670,7 @@ class ExpiredLeaseListing:
     lease_expires_at_ms: int
     ownership_state: OwnershipState
     has_more: bool
+    takeover_at_ms: int
 
 
 @dataclass(frozen=True, slots=True)

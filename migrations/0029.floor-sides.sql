@@ -5,7 +5,7 @@
 --
 -- Locks:  ff_lane_floor, ACCESS EXCLUSIVE for a moment. Its rows become turns, to which claims add floors.
 -- Beside: the functions of the previous release go on working; they take the rows of a segment for one floor.
--- depends: 0027.tags-apart
+-- depends: 0028.lost-lease-order
 
 alter table flowfabric.ff_lane_floor add column if not exists side bigint not null default 0;
 alter table flowfabric.ff_lane_floor drop constraint if exists ff_lane_floor_pkey;

@@ -49,6 +49,8 @@ _LOGGER = logging.getLogger("flowfabric.worker")
 
 LARGEST_CLAIM = 100
 CLAIMS_AT_ONCE = 2
+# While lost work keeps coming, fresh work is first in one of this many polls.
+FRESH_FIRST_EVERY = 4
 THIRD_LOOK_S = 0.1
 # The database knows for a minute at most that somebody waits: who listens must say so again in time.
 LONGEST_PAUSE_S = 30.0
@@ -125,6 +127,9 @@ class Runtime:
         self._call_line: CallLine | None = None
         self._registered_as_waiter_at = float("-inf")
         self._reclaimed_at = float("-inf")
+        # The last reclaim returned all it asked for.
+        self._more_is_lost = False
+        self._polls_since_fresh_first = 0
         self._claim_answer_was_lost = False
         self._has_claimed = False
         self._schema_version = SqlSources.shipped().migrations()[-1].number
@@ -329,13 +334,26 @@ class Runtime:
     async def _look(self) -> bool:
         """Take up what is there for the free slots; whether there was anything."""
         await self._know_server()
-        # First what others have lost: a queue that never runs empty must not keep it waiting.
-        reclaimed = self._is_reclaim_due and await self._reclaim()
-        return await self._claim() or reclaimed
+        # First what others have lost: a queue that never runs empty must not keep it waiting. Nor must lost
+        # work that never runs out keep the queue waiting.
+        is_fresh_first = self._is_turn_of_fresh_work()
+        found = is_fresh_first and await self._claim()
+        if self._is_reclaim_due:
+            found = await self._reclaim() or found
+            if self._more_is_lost:
+                return True
+        return found if is_fresh_first else await self._claim() or found
+
+    def _is_turn_of_fresh_work(self) -> bool:
+        self._polls_since_fresh_first += 1
+        if not self._more_is_lost or self._polls_since_fresh_first < FRESH_FIRST_EVERY:
+            return False
+        self._polls_since_fresh_first = 0
+        return True
 
     @property
     def _is_reclaim_due(self) -> bool:
-        return time.monotonic() - self._reclaimed_at >= self._options.poll_interval_s
+        return self._more_is_lost or time.monotonic() - self._reclaimed_at >= self._options.poll_interval_s
 
     async def _know_server(self) -> None:
         if not self._server_is_known:
@@ -435,14 +453,25 @@ class Runtime:
         }
 
     async def _reclaim(self) -> bool:
-        """Take over what others have lost; whether there was anything."""
+        """Take over what others have lost, for the free slots; whether there was anything."""
+        wanted = min(self._free_slots(), LARGEST_CLAIM)
+        if wanted == 0:
+            return False
         self._reclaimed_at = time.monotonic()
-        reclaimed = await self._client.reclaim_next(
-            **self._claim_arguments(min(self._free_slots(), LARGEST_CLAIM))
-        )
-        await self._accept([row for row in reclaimed if row.lease_id is not None])
+        self._more_is_lost = False
+        reclaimed = await self._client.reclaim_next(**self._claim_arguments(wanted))
+        taken = [row for row in reclaimed if row.lease_id is not None]
+        self._more_is_lost = len(taken) >= wanted
+        await self._accept(taken)
         for row in reclaimed:
             if row.lease_id is None:
+                _LOGGER.error(
+                    "%s (%s) has failed: taken over %d times in a row, it was lost each time without progress;"
+                    " its handler may kill the worker process",
+                    row.execution_id,
+                    row.execution_kind,
+                    row.reclaim_count,
+                )
                 self._emit(events.ReclaimsUsedUp(row.execution_id, row.execution_kind))
         return bool(reclaimed)
 

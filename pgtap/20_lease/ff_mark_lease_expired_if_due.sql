@@ -47,7 +47,7 @@ select is(
     (select b.core || jsonb_build_object(
         'ownership_state', 'lease_expired_reclaimable', 'blocking_reason', 'waiting_for_worker',
         'blocking_detail', 'lease expired', 'attempt_state', 'attempt_interrupted', 'lease_expired_at_ms', 2000,
-        'open_reservation_count', 0, 'last_mutation_at_ms', 2000) from before as b),
+        'delay_until_ms', 2000, 'open_reservation_count', 0, 'last_mutation_at_ms', 2000) from before as b),
     'nothing else of the execution changes: the lease stays readable, and it is no transition');
 select is((ff_tap.attempt(:'execution')).attempt_state, 'started', 'the attempt keeps its state');
 select results_eq(

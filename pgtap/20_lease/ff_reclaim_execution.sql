@@ -49,7 +49,7 @@ select results_eq(
     format('execute reclaim(%L)', :'execution'),
     format(
         $$values ('reclaimed', %L, %L::uuid, 2::bigint, 2200::bigint, 2000::bigint, %L::uuid, 1,
-            'reclaim'::flowfabric.ff_attempt_type, 'default', 'pool-2', 600::bigint, 'reclaimed', 1, 1000)$$,
+            'reclaim'::flowfabric.ff_attempt_type, 'default', 'pool-2', 600::bigint, 'reclaimed', 1, 5)$$,
         :'execution', :new_lease, :new_attempt),
     'a reclaim answers with the handle of a new attempt, under the ids that were given and the next epoch');
 select is(
@@ -126,7 +126,7 @@ returns flowfabric.ff_reclaim
 language plpgsql volatile
 as $$
 begin
-    perform ff_tap.advance_time(30000);
+    perform ff_tap.advance_time(60000); -- 30 s of lease, and more than the back-off of the fifth loss in a row.
     perform flowfabric.ff_issue_reclaim_grant(p_execution_id, 'pool', 'pool-1');
     return flowfabric.ff_reclaim_execution(
         p_execution_id, 'pool', 'pool-1', p_max_reclaim_count => p_max_reclaim_count);
@@ -151,7 +151,7 @@ select 'quota', k.partition_key, k.execution_id, 1000, 2000, true
 from flowfabric.ff_parse_execution_id(:'worn') as k;
 update flowfabric.ff_exec_core as e set quota_policy_id = 'quota'
 where e.execution_id = (flowfabric.ff_parse_execution_id(:'worn')).execution_id;
-select ff_tap.advance_time(30000);
+select ff_tap.advance_time(60000);
 savepoint worn;
 select results_eq(
     format(
@@ -170,10 +170,14 @@ select is(
         e.terminal_at_ms, e.lease_reclaim_count, e.total_attempt_count, e.current_lease_epoch, e.current_lease_id,
         (ff_tap.note(:'worn')).failure_reason)
      from ff_tap.core(:'worn') as e),
-    '[151000, 4, 5, 5, null, "max_reclaims_exceeded"]'::jsonb, 'it says why, and counts no further reclaim');
+    '[301000, 4, 5, 5, null,
+      "max_reclaims_exceeded: 5 leases lost in a row without recorded progress, 4 takeovers allowed"]'::jsonb,
+    'it says why, and counts no further reclaim');
 select is(
     (select jsonb_build_array(a.attempt_state, a.failure_reason, a.ended_at_ms) from ff_tap.attempt(:'worn', 4) as a),
-    '["interrupted_reclaimed", "max_reclaims_exceeded", 151000]'::jsonb, 'its last attempt was interrupted');
+    '["interrupted_reclaimed",
+      "max_reclaims_exceeded: 5 leases lost in a row without recorded progress, 4 takeovers allowed", 301000]'::jsonb,
+    'its last attempt was interrupted');
 select is(
     (ff_tap.lease_events(:'worn'))[cardinality(ff_tap.lease_events(:'worn')) - 1:],
     '{expired,revoked:reclaim_cap_exceeded}'::text[], 'the expiry is marked first, then the lease is revoked');
@@ -254,7 +258,7 @@ select is(
     (select jsonb_build_array(m.lease_id, m.attempt_id) from minted as m),
     (select jsonb_build_array(e.current_lease_id, e.current_attempt_id) from ff_tap.core(:'revoked') as e),
     'ids that are not given are minted');
-select ff_tap.advance_time(30000);
+select ff_tap.advance_time(60000);
 execute grant_to(:'revoked', 'pool');
 select flowfabric.ff_reclaim_execution(:'revoked', 'pool', 'pool-1', p_attempt_timeout_ms => 0);
 select is((ff_tap.core(:'revoked')).attempt_timeout_at_ms, null, 'a timeout of 0 is none');

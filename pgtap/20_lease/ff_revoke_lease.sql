@@ -58,7 +58,8 @@ select is(
     (select b.core || jsonb_build_object(
         'ownership_state', 'lease_revoked', 'blocking_reason', 'waiting_for_worker',
         'blocking_detail', 'lease revoked: maintenance', 'attempt_state', 'attempt_interrupted',
-        'lease_revoked_at_ms', 1200, 'open_reservation_count', 0, 'last_mutation_at_ms', 1200) from before as b),
+        'lease_revoked_at_ms', 1200, 'delay_until_ms', 1200, 'open_reservation_count', 0,
+        'last_mutation_at_ms', 1200) from before as b),
     'nothing else of the execution changes: the lease stays readable, and it is no transition');
 select is((ff_tap.note(:'execution')).lease_revoke_reason, 'maintenance', 'the reason is noted');
 select is(

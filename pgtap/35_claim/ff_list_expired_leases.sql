@@ -1,7 +1,7 @@
 -- Expired leases: whoever decides about a takeover sees them at once, marked or not.
 begin;
 \ir ../helpers.sql
-select plan(18);
+select plan(20);
 
 create function ff_tap.id(p_number integer)
 returns text
@@ -40,8 +40,9 @@ select is(
     jsonb_build_object(
         'execution_id', ff_tap.id(5), 'lease_id', md5('lease5')::uuid, 'lease_epoch', 1,
         'attempt_id', md5('attempt5')::uuid, 'attempt_index', 0, 'worker_id', 'worker',
-        'worker_instance_id', 'worker-1', 'lease_expires_at_ms', 1400, 'ownership_state', 'leased', 'has_more', true),
-    'with the lease and who held it');
+        'worker_instance_id', 'worker-1', 'lease_expires_at_ms', 1400, 'ownership_state', 'leased', 'has_more', true,
+        'takeover_at_ms', 1400),
+    'with the lease, who held it and when it may be taken over');
 select is(ff_tap.expired(p_as_of_ms => 1450), '{5}', 'as of an earlier time');
 select is(ff_tap.expired(p_as_of_ms => 9000), '{5,1,2,3,4,6}', 'or of a later one');
 select is(ff_tap.expired(p_as_of_ms => -1), '{}', 'or of none at all');
@@ -57,6 +58,17 @@ select is(
     (select array_agg(l.ownership_state::text) from flowfabric.ff_list_expired_leases(p_limit => 3) as l),
     '{lease_expired_reclaimable,lease_expired_reclaimable,leased}', 'and is told apart');
 select is(ff_tap.expired(null, null, 2, 1400, 5), '{1,2}', 'pages hold both kinds');
+update flowfabric.ff_exec_core as e set lease_reclaim_count = 1 where e.execution_id = right(ff_tap.id(4), 36)::uuid;
+select is(
+    (select l.takeover_at_ms
+     from flowfabric.ff_list_expired_leases() as l where l.execution_id = ff_tap.id(4)),
+    1500 + flowfabric._ff_takeover_backoff_ms(right(ff_tap.id(4), 36)::uuid, 1, 2),
+    'after a second loss in a row the takeover waits, before a scanner has marked it');
+select flowfabric.ff_mark_lease_expired_if_due(ff_tap.id(4));
+select is(
+    (select l.takeover_at_ms
+     from flowfabric.ff_list_expired_leases() as l where l.execution_id = ff_tap.id(4)),
+    (ff_tap.core(ff_tap.id(4))).delay_until_ms, 'and just as long after');
 select flowfabric.ff_revoke_lease(ff_tap.id(2));
 select ff_tap.freeze_time(1000);
 select flowfabric.ff_renew_lease(ff_tap.id(3), md5('lease3')::uuid, 1, md5('attempt3')::uuid, 5000);

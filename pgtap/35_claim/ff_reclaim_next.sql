@@ -1,7 +1,7 @@
 -- Reclaiming the next: lost leases are taken over without a grant, by whoever can do the work.
 begin;
 \ir ../helpers.sql
-select plan(57);
+select plan(58);
 
 create function ff_tap.id(p_number integer)
 returns text
@@ -75,7 +75,7 @@ select is(
         'worker_instance_id', 'pool-1', 'lease_ttl_ms', 3000, 'payload', '\x696e707574', 'payload_encoding', null,
         'tags', '{}'::jsonb, 'flow_id', null, 'required_capabilities', '[]'::jsonb, 'created_at_ms', 1000,
         'started_at_ms', 1000, 'deadline_at_ms', null, 'attempt_timeout_at_ms', 2700, 'total_attempt_count', 2,
-        'reclaim_count', 1, 'max_reclaim_count', 1000),
+        'reclaim_count', 1, 'max_reclaim_count', 5),
     'one that has run out is taken over at that instant, with everything needed to go on');
 select is(
     ff_tap.vector(ff_tap.id(1)), 'active / leased / not_applicable / none / none / running_attempt -> active',
@@ -208,7 +208,9 @@ select is(
     ff_tap.vector(ff_tap.id(51)),
     'terminal / unowned / not_applicable / none / failed / attempt_terminal -> failed', 'it has failed');
 select is(
-    (select n.failure_reason from ff_tap.note(ff_tap.id(51)) as n), 'max_reclaims_exceeded', 'because of its cap');
+    (select n.failure_reason from ff_tap.note(ff_tap.id(51)) as n),
+    'max_reclaims_exceeded: 3 leases lost in a row without recorded progress, 2 takeovers allowed',
+    'because of its cap');
 select is(
     (ff_tap.lease_events(ff_tap.id(51)))[2:] || ff_tap.completions(ff_tap.id(51)),
     '{expired,revoked:reclaim_cap_exceeded,failed}', 'and its end is told');
@@ -221,8 +223,11 @@ select is(
     'the report has the count and no lease');
 rollback to capped;
 select is(
-    ff_tap.reclaimed(p_max => 9, p_lanes => '{cap}'), '{51,52,53,"54 reclaim_cap_exceeded"}',
-    'the cap of the policy beats the argument, and 1000 is the default');
+    ff_tap.reclaimed(p_max => 9, p_lanes => '{cap}', p_max_reclaim_count => 3), '{52,53,"54 reclaim_cap_exceeded"}',
+    'the cap of the policy beats the argument; below it a third loss in a row backs off');
+select ff_tap.freeze_time(6000);
+select is(
+    ff_tap.reclaimed(p_max => 9, p_lanes => '{cap}'), '{51}', 'until it is over');
 rollback to capped;
 select ff_tap.freeze_time(1000);
 select ff_tap.leased(2000 + n, 'worn', p_policy => '{"max_reclaim_count": 0}') from generate_series(1, 105) as n;

@@ -2,7 +2,7 @@
 -- tests/operations/test_doctor.py.
 begin;
 \ir ../helpers.sql
-select plan(81);
+select plan(85);
 
 create function ff_tap.id(p_number integer)
 returns text
@@ -48,8 +48,8 @@ select results_eq(
     $$select d.check_name, d.severity, d.finding, d.what_to_do, d.detail from flowfabric.ff_doctor(true) as d
       where d.check_name not in ('oldest_snapshot', 'test_clock')$$,
     $$select c.name, 'ok', 'Nothing found.', null::text, '{}'::jsonb from unnest(array[
-          'version', 'functions', 'grants', 'signing_key', 'dead_rows', 'vacuum', 'expired_leases', 'scanners',
-          'scanner_items', 'events', 'notify_queue', 'queues', 'retention', 'budgets_quotas', 'claim_floor']) as c (name)$$,
+          'version', 'functions', 'grants', 'signing_key', 'dead_rows', 'vacuum', 'expired_leases', 'crash_loops',
+          'scanners', 'scanner_items', 'events', 'notify_queue', 'queues', 'retention', 'budgets_quotas', 'claim_floor']) as c (name)$$,
     'asked for, every check says that it found nothing');
 select is_empty(
     'select d.* from flowfabric.ff_doctor(null) as d where d.severity = $$ok$$', 'NULL does not ask for it');
@@ -206,6 +206,31 @@ select is(
     (select d.what_to_do from flowfabric.ff_doctor() as d where d.check_name = 'expired_leases'),
     'Let the workers of these lanes take over lost work with ff_reclaim_next; the Python worker does.', 'expired_leases: somebody serves it and does not take over');
 delete from flowfabric.ff_worker_registry;
+select ff_tap.clear();
+
+-- crash_loops
+select ff_tap.freeze_time(:now);
+select ff_tap.leased_execution(ff_tap.id(n), p_lease_expires_at_ms => :now + 1000) from generate_series(1, 4) as n;
+update flowfabric.ff_exec_core as e set lease_reclaim_count = 1;
+select is(ff_tap.found('crash_loops'), '{}', 'crash_loops: one takeover is none');
+update flowfabric.ff_exec_core as e set lease_reclaim_count = right(e.execution_id::text, 1)::integer;
+select ff_tap.freeze_time(:now + 1000);
+select flowfabric.ff_mark_lease_expired_if_due(ff_tap.id(4));
+select is(
+    ff_tap.found('crash_loops'),
+    array[format(
+        'warning: 3 executions lose their leases in a row without progress, up to 4 times: %s, %s, %s.', ff_tap.id(4),
+        ff_tap.id(3), ff_tap.id(2))],
+    'crash_loops: those that were taken over twice or more, the worst first, running or lost');
+select is(
+    ff_tap.detail('crash_loops') #> '{executions,0}',
+    jsonb_build_object(
+        'execution_id', ff_tap.id(4), 'execution_kind', 'test', 'lane', 'default', 'reclaim_count', 4,
+        'worker_instance_id', 'worker-1'),
+    'crash_loops: which, and where it was last');
+select matches(
+    (select d.what_to_do from flowfabric.ff_doctor() as d where d.check_name = 'crash_loops'),
+    'flowfabric cancel.*flowfabric replay', 'crash_loops: what to do');
 select ff_tap.clear();
 
 -- scanners

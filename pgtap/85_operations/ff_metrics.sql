@@ -52,6 +52,8 @@ select flowfabric.ff_fail_execution(
 select flowfabric.ff_register_lane('empty');
 select ff_tap.freeze_time(1020000);
 select flowfabric._ff_lose_lease(ff_tap.core(ff_tap.id(10)), 'lease_expired_reclaimable', null, 1020000);
+update flowfabric.ff_exec_core as e
+set delay_until_ms = 1030001 where e.execution_id = right(ff_tap.id(10), 36)::uuid;
 select flowfabric.ff_register_worker('w', 'w-1');
 select flowfabric.ff_register_worker('w', 'w-2');
 select flowfabric.ff_drain_worker('w-2');
@@ -90,6 +92,8 @@ select results_eq(
     ('event_oldest_age_ms', '{"stream": "operator"}', 20000, 'ms', false),
     ('event_oldest_age_ms', '{"stream": "signal"}', 0, 'ms', false),
     ('event_oldest_age_ms', '{"stream": "worker"}', 10000, 'ms', false),
+    ('leases_backing_off', '{"lane": "default"}', 1, 'count', false),
+    ('leases_backing_off', '{"lane": "empty"}', 0, 'count', false),
     ('leases_expired', '{"lane": "default"}', 3, 'count', false),
     ('leases_expired', '{"lane": "empty"}', 0, 'count', false),
     ('leases_revoked', '{"lane": "default"}', 1, 'count', false),
@@ -174,8 +178,8 @@ select is(
 -- The cap
 select results_eq(
     $$select c.state, c.executions, c.capped from flowfabric._ff_count_lanes('default', 2, 1030000) as c order by 1$$,
-    $$values ('delayed', 1::bigint, false), ('leases_expired', 3, true), ('leases_revoked', 1, false),
-        ('rate_limited', 2, false), ('running', 1, true), ('suspended', 1, false), ('waiting', 4, false),
+    $$values ('delayed', 1::bigint, false), ('leases_backing_off', 1, false), ('leases_expired', 3, true),
+        ('leases_revoked', 1, false), ('rate_limited', 2, false), ('running', 1, true), ('suspended', 1, false), ('waiting', 4, false),
         ('waiting_children', 1, false)$$,
     'a count that was cut off says so');
 

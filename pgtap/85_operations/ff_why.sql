@@ -1,7 +1,7 @@
 -- Why an execution is not running: one verdict each, with what somebody needs to know to change it.
 begin;
 \ir ../50_flow/helpers.sql
-select plan(85);
+select plan(92);
 
 create function ff_tap.id(p_number integer)
 returns text
@@ -67,7 +67,7 @@ select is(
 select is(
     ff_tap.detail(ff_tap.id(4)),
     '{"worker_id": "worker", "worker_instance_id": "worker-1", "attempt_index": 0, "progress_pct": 40,
-      "attempt_timeout_at_ms": 2060000, "deadline_at_ms": 2090000}', 'running: where, and how far');
+      "attempt_timeout_at_ms": 2060000, "deadline_at_ms": 2090000, "lost_in_a_row": 0}', 'running: where, and how far');
 select is((flowfabric.ff_why(ff_tap.id(4))).what_to_do, null, 'running: nothing is to be done');
 select ff_tap.freeze_time(2030000);
 select is(
@@ -76,7 +76,8 @@ select is(
 select is(
     ff_tap.detail(ff_tap.id(4)),
     '{"lease_expires_at_ms": 2030000, "worker_id": "worker", "worker_instance_id": "worker-1", "worker_live": null,
-      "reclaim_grant_until_ms": null}', 'lease_expired: of a worker that never registered nobody knows whether it lives');
+      "reclaim_grant_until_ms": null, "lost_in_a_row": 1, "max_reclaim_count": 5, "takeover_at_ms": 2030000}',
+    'lease_expired: of a worker that never registered nobody knows whether it lives');
 select flowfabric._ff_lose_lease(ff_tap.core(ff_tap.id(4)), 'lease_expired_reclaimable', null, 2030000);
 select is(ff_tap.why(ff_tap.id(4)), 'lease_expired since 2030000 until -', 'lease_expired: nor does the mark change it');
 select flowfabric.ff_register_worker('worker', 'worker-1', '{elsewhere}', p_liveness_ttl_ms => 1000);
@@ -87,7 +88,37 @@ select is(
 select ff_tap.freeze_time(2035001);
 select is(
     ff_tap.detail(ff_tap.id(4)) - array['lease_expires_at_ms', 'worker_id', 'worker_instance_id'],
-    '{"worker_live": false, "reclaim_grant_until_ms": null}', 'lease_expired: the worker is gone, the grant has lapsed');
+    '{"worker_live": false, "reclaim_grant_until_ms": null, "lost_in_a_row": 1, "max_reclaim_count": 5,
+      "takeover_at_ms": 2030000}', 'lease_expired: the worker is gone, the grant has lapsed');
+-- lease_expired: several in a row
+select ff_tap.leased_execution(ff_tap.id(200), p_lease_expires_at_ms => 2036000);
+update flowfabric.ff_exec_core as e
+set lease_reclaim_count = 2 where e.execution_id = right(ff_tap.id(200), 36)::uuid;
+select is(
+    (flowfabric.ff_why(ff_tap.id(200))).summary like '%, after 2 leases lost in a row without progress.', true,
+    'running: after how many losses');
+select ff_tap.freeze_time(2036000);
+select flowfabric._ff_takeover_at_ms(ff_tap.core(ff_tap.id(200)), null) as takeover_at_ms \gset
+select is(
+    ff_tap.why(ff_tap.id(200)), 'lease_expired since 2036000 until ' || :takeover_at_ms,
+    'lease_expired: until the back-off is over');
+select is(
+    (select row(d -> 'lost_in_a_row', d -> 'max_reclaim_count', d -> 'takeover_at_ms')
+     from ff_tap.detail(ff_tap.id(200)) as d),
+    row('3'::jsonb, '5'::jsonb, to_jsonb(:takeover_at_ms)), 'lease_expired: how many were lost, of how many allowed');
+select matches(
+    (flowfabric.ff_why(ff_tap.id(200))).summary,
+    '^It lost 3 leases in a row without progress, .* The next takeover, of at most 5 in a row, is not before ',
+    'lease_expired: said in a sentence');
+select matches(
+    (flowfabric.ff_why(ff_tap.id(200))).what_to_do, 'kill the worker process.*ff_cancel_execution',
+    'lease_expired: and what to do');
+update flowfabric.ff_exec_core as e
+set lease_reclaim_count = 5 where e.execution_id = right(ff_tap.id(200), 36)::uuid;
+select is(ff_tap.why(ff_tap.id(200)), 'lease_expired since 2036000 until -', 'lease_expired: at the cap nothing is awaited');
+select matches(
+    (flowfabric.ff_why(ff_tap.id(200))).summary, 'After 5 takeovers in a row the next ff_reclaim_next ends it as failed',
+    'lease_expired: but its end');
 select ff_tap.leased_execution(ff_tap.id(5), p_lease_expires_at_ms => 2100000);
 select ff_tap.freeze_time(2040000);
 select flowfabric.ff_revoke_lease(ff_tap.id(5), p_reason => 'maintenance');

@@ -179,7 +179,7 @@ with catalogue (code, sqlstate, category, retry_class, hint) as (
     ),
     (
         'execution_not_reclaimable', 'ZC014', 'Contention', 'informational',
-        'Another worker has taken the execution over, or its lease still runs; skip it.'
+        'Skip it: another call dealt with the execution, or the details say when its takeover is due.'
     ),
     (
         'no_active_lease', 'ZC015', 'Contention', 'informational',

@@ -343,8 +343,9 @@ begin
         ended_worker_instance_id = case when p_phase = 'terminal' then p_exec.current_worker_instance_id end,
         open_reservation_count = 0,
         current_attempt_id = case when v_retries then null else e.current_attempt_id end,
+        -- Whatever its owner pauses or retries has got somewhere; an end keeps the count for readers.
+        lease_reclaim_count = case when p_phase = 'terminal' then e.lease_reclaim_count else 0 end,
         retry_count = case when v_replays then 0 else e.retry_count + v_retries::integer end,
-        lease_reclaim_count = case when v_replays then 0 else e.lease_reclaim_count end,
         replay_count = e.replay_count + v_replays::integer,
         current_suspension_id = p_suspension_id,
         current_waitpoint_id = p_waitpoint_id,

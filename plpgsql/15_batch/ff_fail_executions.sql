@@ -345,6 +345,7 @@ begin
         blocking_detail = h.blocking_detail,
         attempt_state = 'pending_retry_attempt',
         delay_until_ms = h.delay_until_ms,
+        lease_reclaim_count = 0,
         retry_count = e.retry_count + 1,
         current_attempt_id = null,
         current_lease_id = null,

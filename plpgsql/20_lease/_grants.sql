@@ -183,26 +183,35 @@ comment on function flowfabric._ff_check_no_running_attempt(flowfabric.ff_exec_c
 
 create or replace function flowfabric._ff_check_reclaimable(
     p_exec flowfabric.ff_exec_core,
+    p_max_reclaim_count integer,
     p_now_ms bigint,
     p_fn text
 )
 returns void
 language plpgsql stable
 as $$
+declare
+    v_is_lost boolean := flowfabric._ff_is_reclaimable(p_exec, p_now_ms);
+    v_takeover_at_ms bigint;
 begin
-    if not flowfabric._ff_is_reclaimable(p_exec, p_now_ms) then
+    -- A first takeover waits for nothing, also if the clock was set back since the lease was marked.
+    if v_is_lost and p_exec.lease_reclaim_count > 0 then
+        v_takeover_at_ms := flowfabric._ff_takeover_at_ms(p_exec, p_max_reclaim_count);
+    end if;
+    if not v_is_lost or v_takeover_at_ms > p_now_ms then
         perform flowfabric._ff_raise(
             'execution_not_reclaimable', p_fn,
             jsonb_build_object(
                 'execution_id', flowfabric._ff_wire_id(p_exec),
                 'lifecycle_phase', p_exec.lifecycle_phase,
                 'ownership_state', p_exec.ownership_state,
-                'lease_expires_at_ms', p_exec.lease_expires_at_ms));
+                'lease_expires_at_ms', p_exec.lease_expires_at_ms,
+                'takeover_at_ms', v_takeover_at_ms));
     end if;
 end;
 $$;
-comment on function flowfabric._ff_check_reclaimable(flowfabric.ff_exec_core, bigint, text) is
-'Internal: raises execution_not_reclaimable unless the lease of a locked execution is lost.';
+comment on function flowfabric._ff_check_reclaimable(flowfabric.ff_exec_core, integer, bigint, text) is
+'Internal: raises execution_not_reclaimable unless the lease of a locked execution is lost and its back-off over.';
 
 -- A grant's life
 

@@ -119,6 +119,8 @@ begin
         attempt_state = 'attempt_interrupted',
         lease_expired_at_ms = case p_ownership when 'lease_expired_reclaimable' then p_now_ms end,
         lease_revoked_at_ms = case p_ownership when 'lease_revoked' then p_now_ms end,
+        delay_until_ms = case p_ownership
+            when 'lease_revoked' then p_now_ms else flowfabric._ff_takeover_at_ms(p_exec, null) end,
         open_reservation_count = 0,
         last_mutation_at_ms = p_now_ms
     where e.partition_key = p_exec.partition_key and e.execution_id = p_exec.execution_id
@@ -294,7 +296,9 @@ comment on function flowfabric._ff_claim_row(
     flowfabric.ff_exec_core, text, uuid, uuid, integer, flowfabric.ff_attempt_type, text, bigint, text, bigint) is
 'Internal: the answer of a claim, from the row as it was before the lease was issued.';
 
--- The policy was validated at creation; a number beyond integer means "no cap" to whoever wrote it.
+-- Lost leases: how often, and when, one may be taken over
+
+-- The policy was validated at creation; a number beyond integer means "no cap".
 create or replace function flowfabric._ff_reclaim_cap(p_exec flowfabric.ff_exec_core, p_max_reclaim_count integer)
 returns integer
 language sql stable
@@ -306,10 +310,79 @@ as $$
             where p.partition_key = p_exec.partition_key and p.execution_id = p_exec.execution_id
                 and p.policy ? 'max_reclaim_count'
         ),
-        p_max_reclaim_count, 1000)
+        p_max_reclaim_count, 5)
 $$;
 comment on function flowfabric._ff_reclaim_cap(flowfabric.ff_exec_core, integer) is
-'Internal: how often an execution may be reclaimed: by its policy, else as given, else 1000 times.';
+'Internal: how many takeovers in a row an execution may have: by its policy, else as given, else 5.';
+
+-- An operator who revokes a lease says nothing about the handler, so a revocation is no loss.
+create or replace function flowfabric._ff_losses_in_a_row(p_exec flowfabric.ff_exec_core)
+returns integer
+language sql immutable parallel safe
+as $$
+    select p_exec.lease_reclaim_count + (p_exec.ownership_state <> 'lease_revoked')::integer
+$$;
+comment on function flowfabric._ff_losses_in_a_row(flowfabric.ff_exec_core) is
+'Internal: the leases that an execution has lost since its last progress, the present lost one included.';
+
+-- 1 to 2 s after the second loss in a row, then twice as long after each, up to 5 minutes. The place in that range
+-- follows from execution and lease, so that every caller computes the same time and what was lost together comes back
+-- spread: the executions that only shared a process with the one that kills it are then likely to run without it.
+create or replace function flowfabric._ff_takeover_backoff_ms(
+    p_execution_id uuid,
+    p_lease_epoch bigint,
+    p_losses integer
+)
+returns bigint
+language sql immutable parallel safe
+as $$
+    select b.least_ms + b.least_ms * (get_byte(b.hash, 0) * 256 + get_byte(b.hash, 1)) / 65536
+    from (
+        select
+            least(1000 * power(2, least(p_losses - 2, 8)), 150000)::bigint as least_ms,
+            sha256(uuid_send(p_execution_id) || int8send(p_lease_epoch)) as hash
+    ) as b
+$$;
+comment on function flowfabric._ff_takeover_backoff_ms(uuid, bigint, integer) is
+'Internal: how long after its expiry a lease waits for its takeover if it is the second lost in a row, or a later one.';
+
+-- The one rule for everything that takes over, grants, lists or explains a lost lease. At the cap there is nothing to
+-- wait for: the execution is ended.
+create or replace function flowfabric._ff_takeover_at_ms(p_exec flowfabric.ff_exec_core, p_max_reclaim_count integer)
+returns bigint
+language plpgsql stable
+as $$
+begin
+    return case
+        when p_exec.ownership_state = 'lease_revoked' then p_exec.lease_revoked_at_ms
+        when p_exec.lease_reclaim_count = 0 then p_exec.lease_expires_at_ms
+        when p_exec.lease_reclaim_count >= flowfabric._ff_reclaim_cap(p_exec, p_max_reclaim_count)
+            then p_exec.lease_expires_at_ms
+        else p_exec.lease_expires_at_ms + flowfabric._ff_takeover_backoff_ms(
+            p_exec.execution_id, p_exec.current_lease_epoch, flowfabric._ff_losses_in_a_row(p_exec))
+    end;
+end;
+$$;
+comment on function flowfabric._ff_takeover_at_ms(flowfabric.ff_exec_core, integer) is
+'Internal: from when on a lost lease may be taken over, or the execution ended if its takeovers are used up.';
+
+-- Progress is what lets the next attempt start further on. _ff_set_unowned_state resets the count for every pause and
+-- retry; this is for progress that is recorded under a lease that goes on. A percentage or a frame of a stream is none:
+-- a handler that reports one and then kills its process would never be stopped.
+create or replace function flowfabric._ff_note_progress(p_exec flowfabric.ff_exec_core)
+returns void
+language plpgsql volatile
+as $$
+begin
+    if p_exec.lease_reclaim_count > 0 then
+        update flowfabric.ff_exec_core as e
+        set lease_reclaim_count = 0
+        where e.partition_key = p_exec.partition_key and e.execution_id = p_exec.execution_id;
+    end if;
+end;
+$$;
+comment on function flowfabric._ff_note_progress(flowfabric.ff_exec_core) is
+'Internal: forgets the lost leases of a locked execution that has recorded progress.';
 
 -- Body C: a lost lease is taken over. The caller holds the flow lock of a member, has checked that the lease is lost
 -- and, below the cap, that the grant is good (ff_reclaim_next needs none).
@@ -332,24 +405,27 @@ declare
     v_exec flowfabric.ff_exec_core := p_exec;
     v_lease_id uuid := coalesce(p_lease_id, gen_random_uuid());
     v_attempt_id uuid := coalesce(p_attempt_id, gen_random_uuid());
+    v_losses integer := flowfabric._ff_losses_in_a_row(p_exec);
     v_reason text;
     v_claim flowfabric.ff_claim;
 begin
     if v_exec.ownership_state = 'leased' then
         v_exec := flowfabric._ff_lose_lease(v_exec, 'lease_expired_reclaimable', null, p_now_ms);
     end if;
-    v_reason := case v_exec.ownership_state when 'lease_revoked' then 'lease_revoked' else 'lease_expired' end;
 
     if v_exec.lease_reclaim_count >= p_max_reclaim_count then
-        perform flowfabric._ff_end_attempt(
-            v_exec, 'interrupted_reclaimed', 'max_reclaims_exceeded', null, 'reclaimed', p_now_ms);
-        perform flowfabric._ff_note_failure(v_exec, 'max_reclaims_exceeded');
+        v_reason := format(
+            'max_reclaims_exceeded: %s leases lost in a row without recorded progress, %s takeovers allowed',
+            v_losses, p_max_reclaim_count);
+        perform flowfabric._ff_end_attempt(v_exec, 'interrupted_reclaimed', v_reason, null, 'reclaimed', p_now_ms);
+        perform flowfabric._ff_note_failure(v_exec, v_reason);
         perform flowfabric._ff_become_terminal(v_exec, 'failed', 'reclaim_cap_exceeded', p_now_ms);
         return row(
             'reclaim_cap_exceeded', flowfabric._ff_wire_id(v_exec), null, null, null, null, null, null, null,
             v_exec.lane_id, null, null, null, v_exec.lease_reclaim_count, p_max_reclaim_count)::flowfabric.ff_reclaim;
     end if;
 
+    v_reason := case v_exec.ownership_state when 'lease_revoked' then 'lease_revoked' else 'lease_expired' end;
     perform flowfabric._ff_end_attempt(v_exec, 'interrupted_reclaimed', v_reason, null, 'reclaimed', p_now_ms);
     if v_reason = 'lease_revoked' then
         perform flowfabric._ff_note_revocation(v_exec, null);
@@ -362,13 +438,12 @@ begin
         v_lease_id, v_exec.current_lease_epoch + 1, p_worker_id, p_worker_instance_id, p_now_ms, p_now_ms,
         p_attempt_policy, v_reason, v_exec.total_attempt_count - 1);
     perform flowfabric._ff_issue_lease(
-        v_exec, v_attempt_id, false, v_exec.total_attempt_count + 1, v_exec.lease_reclaim_count + 1, v_lease_id,
+        v_exec, v_attempt_id, false, v_exec.total_attempt_count + 1, v_losses, v_lease_id,
         p_worker_id, p_worker_instance_id, p_lease_ttl_ms,
         p_now_ms + nullif(coalesce(p_attempt_timeout_ms, v_exec.attempt_timeout_ms), 0), null, 'reclaimed', v_reason,
         p_now_ms);
-    if (v_exec.lease_reclaim_count + 1) % 100 = 0 then
-        raise notice 'execution % has been reclaimed % times',
-            flowfabric._ff_wire_id(v_exec), v_exec.lease_reclaim_count + 1;
+    if v_losses % 100 = 0 and v_reason = 'lease_expired' then
+        raise notice 'execution % has lost % leases in a row', flowfabric._ff_wire_id(v_exec), v_losses;
     end if;
     v_claim := flowfabric._ff_claim_row(
         v_exec, 'reclaimed', v_lease_id, v_attempt_id, v_exec.total_attempt_count, 'reclaim', p_worker_instance_id,
@@ -377,7 +452,7 @@ begin
         v_claim.outcome, v_claim.execution_id, v_claim.lease_id, v_claim.lease_epoch, v_claim.lease_expires_at_ms,
         v_claim.lease_renewal_deadline_ms, v_claim.attempt_id, v_claim.attempt_index, v_claim.attempt_type,
         v_claim.lane_id, v_claim.worker_instance_id, v_claim.lease_ttl_ms, v_claim.handle_kind,
-        v_exec.lease_reclaim_count + 1, p_max_reclaim_count)::flowfabric.ff_reclaim;
+        v_losses, p_max_reclaim_count)::flowfabric.ff_reclaim;
 end;
 $$;
 comment on function flowfabric._ff_reclaim_attempt(

@@ -8,7 +8,8 @@
 -- Retry:  not safe; a repeat answers grant_already_exists until the grant expires, also to the same worker.
 --
 -- A lease that is expired by the clock but not yet marked is as good as lost, and is marked here, whatever the worker
--- then turns out to be capable of. The cap on reclaims is the business of the reclaim.
+-- then turns out to be capable of. While a back-off runs (_ff_takeover_at_ms) there is no grant. The cap on reclaims is
+-- the business of the reclaim.
 create or replace function flowfabric.ff_issue_reclaim_grant(
     p_execution_id text,
     p_worker_id text,
@@ -37,7 +38,7 @@ begin
     v_exec := flowfabric._ff_lock_execution(v_key, c_fn);
     v_now_ms := flowfabric.ff_now_ms();
     perform flowfabric._ff_check_lane_matches(v_exec, v_lane_id, c_fn);
-    perform flowfabric._ff_check_reclaimable(v_exec, v_now_ms, c_fn);
+    perform flowfabric._ff_check_reclaimable(v_exec, null, v_now_ms, c_fn);
     perform flowfabric._ff_check_no_live_grant(v_exec, v_now_ms, c_fn);
     v_capabilities := flowfabric._ff_normalize_capabilities(p_worker_capabilities, 'worker', c_fn);
 

@@ -9,6 +9,9 @@
 -- Retry:  not safe; a repeat answers execution_not_reclaimable. A worker that lost the answer finds its lease with
 --         ff_list_worker_leases.
 --
+-- A takeover in a row after the first is refused until its back-off is over (_ff_takeover_at_ms), with `takeover_at_ms`
+-- in the detail.
+--
 -- The cap comes before the grant: an execution that has reached it can never be reclaimed, so nobody needs a grant to
 -- finish it off. That end is an outcome and not an error, because it is written.
 create or replace function flowfabric.ff_reclaim_execution(
@@ -46,7 +49,7 @@ begin
     v_exec := flowfabric._ff_lock_execution_with_flow(v_key, c_fn);
     v_now_ms := flowfabric.ff_now_ms();
     perform flowfabric._ff_check_lane_matches(v_exec, v_lane_id, c_fn);
-    perform flowfabric._ff_check_reclaimable(v_exec, v_now_ms, c_fn);
+    perform flowfabric._ff_check_reclaimable(v_exec, p_max_reclaim_count, v_now_ms, c_fn);
     v_cap := flowfabric._ff_reclaim_cap(v_exec, p_max_reclaim_count);
     if v_exec.lease_reclaim_count < v_cap then
         perform flowfabric._ff_check_grant(v_exec, 'reclaim', p_worker_id, p_grant_key, v_now_ms, c_fn);

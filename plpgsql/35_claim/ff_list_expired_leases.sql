@@ -7,8 +7,8 @@
 -- Raises: invalid_input.
 -- Retry:  safe.
 --
--- It only lists: to take one over is its caller's decision. Revoked leases are not among them. A page starts behind the
--- expiry and the key of the last row of the page before.
+-- It only lists: to take one over is its caller's decision, from `takeover_at_ms` on. Revoked leases are not among them.
+-- A page starts after the expiry and the key of the last row of the page before.
 create or replace function flowfabric.ff_list_expired_leases(
     p_as_of_ms bigint default null,
     p_namespace text default null,
@@ -47,18 +47,23 @@ begin
     with page as materialized (
         select h.*
         from (
-            select
-                e.partition_key, e.execution_id, e.current_lease_id, e.current_lease_epoch, e.current_attempt_id,
-                e.total_attempt_count, e.current_worker_id, e.current_worker_instance_id, e.lease_expires_at_ms,
-                e.ownership_state, e.namespace
-            from flowfabric.ff_exec_core as e
-            where e.ownership_state = 'leased' and e.lease_expires_at_ms <= v_as_of_ms
-                and e.lease_expires_at_ms >= coalesce(p_after_expires_at_ms, 0)
+            select x.*
+            from flowfabric.ff_lane_registry as l
+            cross join lateral (
+                select
+                    e.partition_key, e.execution_id, e.current_lease_id, e.current_lease_epoch, e.current_attempt_id,
+                    e.total_attempt_count, e.current_worker_id, e.current_worker_instance_id, e.lease_expires_at_ms,
+                    e.ownership_state, e.namespace, e.lease_reclaim_count, e.delay_until_ms
+                from flowfabric.ff_exec_core as e
+                where e.ownership_state = 'leased' and e.lane_id = l.lane_id
+                    and e.lease_expires_at_ms <= v_as_of_ms
+                    and e.lease_expires_at_ms >= coalesce(p_after_expires_at_ms, 0)
+            ) as x
             union all
             select
                 e.partition_key, e.execution_id, e.current_lease_id, e.current_lease_epoch, e.current_attempt_id,
                 e.total_attempt_count, e.current_worker_id, e.current_worker_instance_id, e.lease_expires_at_ms,
-                e.ownership_state, e.namespace
+                e.ownership_state, e.namespace, e.lease_reclaim_count, e.delay_until_ms
             from flowfabric.ff_exec_core as e
             where e.ownership_state = 'lease_expired_reclaimable' and e.lease_expires_at_ms <= v_as_of_ms
         ) as h
@@ -72,7 +77,15 @@ begin
     select
         flowfabric.ff_format_execution_id(h.partition_key, h.execution_id), h.current_lease_id, h.current_lease_epoch,
         h.current_attempt_id, h.total_attempt_count - 1, h.current_worker_id, h.current_worker_instance_id,
-        h.lease_expires_at_ms, h.ownership_state, (select count(*) from page) > v_limit
+        h.lease_expires_at_ms, h.ownership_state, (select count(*) from page) > v_limit,
+        case
+            when h.ownership_state <> 'leased' then h.delay_until_ms
+            when h.lease_reclaim_count = 0 then h.lease_expires_at_ms
+            else (
+                select flowfabric._ff_takeover_at_ms(e, null)
+                from flowfabric.ff_exec_core as e
+                where e.partition_key = h.partition_key and e.execution_id = h.execution_id)
+        end
     from page as h
     order by h.lease_expires_at_ms, h.partition_key, h.execution_id
     limit v_limit;

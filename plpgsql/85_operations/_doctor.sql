@@ -385,18 +385,23 @@ begin
         select x.lane_id, count(*) as leases, min(x.lease_expires_at_ms) as oldest_ms
         from (
             (
-                select e.lane_id, e.lease_expires_at_ms
-                from flowfabric.ff_exec_core as e
-                where e.ownership_state = 'leased' and e.lease_expires_at_ms <= p_now_ms - 60000
-                order by e.lease_expires_at_ms
+                select o.lane_id, o.lease_expires_at_ms
+                from flowfabric.ff_lane_registry as r
+                cross join lateral (
+                    select e.lane_id, e.lease_expires_at_ms
+                    from flowfabric.ff_exec_core as e
+                    where e.ownership_state = 'leased' and e.lane_id = r.lane_id
+                        and e.lease_expires_at_ms <= p_now_ms - 60000
+                    order by e.lease_expires_at_ms
+                    limit c_cap
+                ) as o
                 limit c_cap
             )
             union all
             (
                 select e.lane_id, e.lease_expires_at_ms
                 from flowfabric.ff_exec_core as e
-                where e.ownership_state = 'lease_expired_reclaimable'
-                    and e.lease_expires_at_ms <= p_now_ms - 60000
+                where e.ownership_state = 'lease_expired_reclaimable' and e.delay_until_ms <= p_now_ms - 60000
                 limit c_cap
             )
         ) as x
@@ -420,6 +425,55 @@ end;
 $$;
 comment on function flowfabric._ff_doctor_expired_leases(bigint) is
 'Internal: whether work of lost workers is being taken over.';
+
+-- Two takeovers in a row can be two deployments; a third lease that is lost, or may be, is worth a look.
+create or replace function flowfabric._ff_doctor_crash_loops()
+returns setof flowfabric.ff_finding
+language plpgsql stable
+as $$
+declare
+    c_cap constant integer := 10000;
+    c_named constant integer := 20;
+    v_count bigint;
+    v_worst integer;
+    v_executions jsonb;
+    v_ids text[];
+begin
+    select
+        count(*), max(x.lease_reclaim_count),
+        jsonb_agg(
+            jsonb_build_object(
+                'execution_id', x.execution_id, 'execution_kind', x.execution_kind, 'lane', x.lane_id,
+                'reclaim_count', x.lease_reclaim_count, 'worker_instance_id', x.current_worker_instance_id)
+            order by x.position) filter (where x.position <= c_named),
+        array_agg(x.execution_id order by x.position)
+    into v_count, v_worst, v_executions, v_ids
+    from (
+        select
+            flowfabric.ff_format_execution_id(e.partition_key, e.execution_id) as execution_id, e.execution_kind,
+            e.lane_id, e.lease_reclaim_count, e.current_worker_instance_id,
+            row_number() over (order by e.lease_reclaim_count desc, e.partition_key, e.execution_id) as position
+        from (
+            (select c.* from flowfabric.ff_exec_core as c where c.ownership_state = 'leased' limit c_cap)
+            union all
+            (select c.* from flowfabric.ff_exec_core as c where c.ownership_state > 'leased' limit c_cap)
+        ) as e
+        where e.lease_reclaim_count >= 2
+    ) as x;
+    if v_count > 0 then
+        return next row(
+            'crash_loops', 'warning',
+            format(
+                '%s executions lose their leases in a row without progress, up to %s times: %s.', v_count, v_worst,
+                flowfabric._ff_name_some(v_ids)),
+            'Their handlers may kill the worker process. Correct the handler, or cancel the execution with '
+            || '`flowfabric cancel`; run what has failed again with `flowfabric replay`.',
+            jsonb_build_object('count', v_count, 'executions', v_executions))::flowfabric.ff_finding;
+    end if;
+end;
+$$;
+comment on function flowfabric._ff_doctor_crash_loops() is
+'Internal: executions that were taken over again and again without progress.';
 
 create or replace function flowfabric._ff_doctor_scanners(p_now_ms bigint)
 returns setof flowfabric.ff_finding
@@ -613,13 +667,8 @@ begin
             ) as head
             where head.last_transition_at_ms <= p_now_ms - 300000)
         and not exists (
-            select from (
-                select e.lane_id
-                from flowfabric.ff_exec_core as e
-                where e.ownership_state = 'leased' and e.lease_expires_at_ms > p_now_ms
-                limit 10000
-            ) as leased
-            where leased.lane_id = l.lane_id)
+            select from flowfabric.ff_exec_core as e
+            where e.ownership_state = 'leased' and e.lane_id = l.lane_id and e.lease_expires_at_ms > p_now_ms)
     order by l.lane_id;
     return query
     select

@@ -59,16 +59,17 @@ begin
             select
                 count(*) filter (where c.ownership_state = 'lease_expired_reclaimable') as expired,
                 count(*) filter (where c.ownership_state = 'lease_revoked') as revoked,
+                count(*) filter (where c.delay_until_ms > p_now_ms) as backing_off,
                 count(*) as total
             from (
-                select e.ownership_state
+                select e.ownership_state, e.delay_until_ms
                 from flowfabric.ff_exec_core as e
-                where e.ownership_state in ('lease_expired_reclaimable', 'lease_revoked') and e.lane_id = l.lane_id
+                where e.ownership_state > 'leased' and e.lane_id = l.lane_id
                 limit p_cap + 1
             ) as c
         ) as r
         cross join lateral (
-            values ('leases_expired', r.expired), ('leases_revoked', r.revoked)
+            values ('leases_expired', r.expired), ('leases_revoked', r.revoked), ('leases_backing_off', r.backing_off)
         ) as s (state, executions)
         cross join lateral (select s.executions, r.total) as n
         union all
@@ -129,7 +130,7 @@ begin
     from lane as l
     cross join unnest(array[
         'waiting', 'delayed', 'rate_limited', 'waiting_children', 'suspended', 'running', 'leases_expired',
-        'leases_revoked']) as s (state)
+        'leases_revoked', 'leases_backing_off']) as s (state)
     left join counted as c on c.lane_id = l.lane_id and c.state = s.state
     group by l.lane_id, s.state;
 end;

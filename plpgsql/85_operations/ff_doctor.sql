@@ -18,7 +18,7 @@ as $$
 declare
     c_checks constant text[] := array[
         'version', 'functions', 'grants', 'signing_key', 'oldest_snapshot', 'dead_rows', 'vacuum', 'expired_leases',
-        'scanners', 'scanner_items', 'events', 'notify_queue', 'queues', 'retention', 'budgets_quotas',
+        'crash_loops', 'scanners', 'scanner_items', 'events', 'notify_queue', 'queues', 'retention', 'budgets_quotas',
         'claim_floor', 'test_clock'];
     v_now_ms bigint := flowfabric.ff_now_ms();
     v_check text;
@@ -78,6 +78,8 @@ begin
             where d.datname = current_database();
         when 'expired_leases' then
             return query select f.* from flowfabric._ff_doctor_expired_leases(p_now_ms) as f;
+        when 'crash_loops' then
+            return query select f.* from flowfabric._ff_doctor_crash_loops() as f;
         when 'scanners' then
             return query select f.* from flowfabric._ff_doctor_scanners(p_now_ms) as f;
         when 'scanner_items' then

@@ -8,7 +8,8 @@
 --
 -- Made to be called every 15 seconds with a million executions stored: every number comes from an index of executions
 -- that have not ended, from the end of an event table or from a small table. Counts stop at 100000 per lane and state;
--- `capped` then says so. A lane, stream, scanner or outcome with nothing to count has a row with 0.
+-- `capped` then says so. A lane, stream, scanner or outcome with nothing to count has a row with 0. Of the leases that
+-- expired or were revoked, leases_backing_off counts those whose takeover is not due yet.
 create or replace function flowfabric.ff_metrics()
 returns setof flowfabric.ff_metric
 language plpgsql volatile security definer
@@ -25,14 +26,12 @@ begin
     select m.metric, m.labels, m.value::double precision, m.unit, m.capped
     from (
         select
-            case c.state
-                when 'running' then 'running'
-                when 'leases_expired' then 'leases_expired'
-                when 'leases_revoked' then 'leases_revoked'
+            case
+                when c.state in ('running', 'leases_expired', 'leases_revoked', 'leases_backing_off') then c.state
                 else 'queue_depth'
             end as metric,
             case
-                when c.state in ('running', 'leases_expired', 'leases_revoked')
+                when c.state in ('running', 'leases_expired', 'leases_revoked', 'leases_backing_off')
                     then jsonb_build_object('lane', c.lane_id)
                 else jsonb_build_object('lane', c.lane_id, 'state', c.state)
             end as labels,

@@ -128,6 +128,9 @@ language plpgsql stable
 as $$
 declare
     v_note flowfabric.ff_exec_note;
+    v_losses integer;
+    v_cap integer;
+    v_takeover_at_ms bigint;
     v_why flowfabric.ff_explanation;
 begin
     select n.* into v_note
@@ -145,14 +148,33 @@ begin
         v_why.detail := jsonb_build_object(
             'lease_revoked_at_ms', p_exec.lease_revoked_at_ms, 'lease_revoke_reason', v_note.lease_revoke_reason);
     elsif flowfabric._ff_is_reclaimable(p_exec, p_now_ms) then
+        v_losses := flowfabric._ff_losses_in_a_row(p_exec);
+        v_cap := flowfabric._ff_reclaim_cap(p_exec, null);
+        v_takeover_at_ms := flowfabric._ff_takeover_at_ms(p_exec, null);
         v_why.verdict := 'lease_expired';
-        v_why.summary := format(
-            'The lease of %s ran out at %s and nobody has taken the work over.', p_exec.current_worker_instance_id,
-            flowfabric._ff_utc(p_exec.lease_expires_at_ms));
         v_why.since_ms := p_exec.lease_expires_at_ms;
         v_why.what_to_do := format(
             'A worker of lane %s takes it over when it polls; `flowfabric workers list` shows whether there is one.',
             p_exec.lane_id);
+        if v_losses = 1 then
+            v_why.summary := format(
+                'The lease of %s ran out at %s and no worker has taken the work over.',
+                p_exec.current_worker_instance_id, flowfabric._ff_utc(p_exec.lease_expires_at_ms));
+        else
+            v_why.summary := format(
+                'It lost %s leases in a row without progress, the last on %s at %s. ', v_losses,
+                p_exec.current_worker_instance_id, flowfabric._ff_utc(p_exec.lease_expires_at_ms))
+                || case
+                    when v_losses > v_cap
+                        then format('After %s takeovers in a row the next ff_reclaim_next ends it as failed.', v_cap)
+                    else format(
+                        'The next takeover, of at most %s in a row, is not before %s.', v_cap,
+                        flowfabric._ff_utc(v_takeover_at_ms))
+                end;
+            v_why.until_ms := case when v_takeover_at_ms > p_now_ms then v_takeover_at_ms end;
+            v_why.what_to_do := 'Its handler may kill the worker process: correct it, or cancel the execution with '
+                || 'ff_cancel_execution.';
+        end if;
         v_why.detail := jsonb_build_object(
             'lease_expires_at_ms', p_exec.lease_expires_at_ms, 'worker_id', p_exec.current_worker_id,
             'worker_instance_id', p_exec.current_worker_instance_id,
@@ -165,18 +187,23 @@ begin
                 select g.expires_at_ms
                 from flowfabric.ff_claim_grant as g
                 where g.partition_key = p_exec.partition_key and g.execution_id = p_exec.execution_id
-                    and g.kind = 'reclaim' and g.expires_at_ms >= p_now_ms));
+                    and g.kind = 'reclaim' and g.expires_at_ms >= p_now_ms),
+            'lost_in_a_row', v_losses, 'max_reclaim_count', v_cap, 'takeover_at_ms', v_takeover_at_ms);
     else
         v_why.verdict := 'running';
         v_why.summary := format(
-            'Attempt %s runs on %s since %s.', flowfabric._ff_current_attempt_index(p_exec),
-            p_exec.current_worker_instance_id, flowfabric._ff_utc(p_exec.lease_acquired_at_ms));
+            'Attempt %s runs on %s since %s', flowfabric._ff_current_attempt_index(p_exec),
+            p_exec.current_worker_instance_id, flowfabric._ff_utc(p_exec.lease_acquired_at_ms))
+            || case when p_exec.lease_reclaim_count > 0
+                then format(', after %s leases lost in a row without progress', p_exec.lease_reclaim_count) else '' end
+            || '.';
         v_why.since_ms := p_exec.lease_acquired_at_ms;
         v_why.until_ms := p_exec.lease_expires_at_ms;
         v_why.detail := jsonb_build_object(
             'worker_id', p_exec.current_worker_id, 'worker_instance_id', p_exec.current_worker_instance_id,
             'attempt_index', flowfabric._ff_current_attempt_index(p_exec), 'progress_pct', v_note.progress_pct,
-            'attempt_timeout_at_ms', p_exec.attempt_timeout_at_ms, 'deadline_at_ms', p_exec.deadline_at_ms);
+            'attempt_timeout_at_ms', p_exec.attempt_timeout_at_ms, 'deadline_at_ms', p_exec.deadline_at_ms,
+            'lost_in_a_row', p_exec.lease_reclaim_count);
     end if;
     return v_why;
 end;
@@ -609,23 +636,21 @@ begin
                 select max(a.lease_acquired_at_ms)
                 from (
                     (
-                        select e.lane_id, e.lease_acquired_at_ms
+                        select e.lease_acquired_at_ms
                         from flowfabric.ff_exec_core as e
-                        where e.ownership_state = 'leased'
+                        where e.ownership_state = 'leased' and e.lane_id = p_exec.lane_id
                         order by e.lease_expires_at_ms desc
                         limit 10000
                     )
                     union all
                     (
-                        select e.lane_id, e.lease_acquired_at_ms
+                        select e.lease_acquired_at_ms
                         from flowfabric.ff_exec_core as e
-                        where e.ownership_state in ('lease_expired_reclaimable', 'lease_revoked')
-                            and e.lane_id = p_exec.lane_id
-                        order by e.lease_expires_at_ms desc
+                        where e.ownership_state > 'leased' and e.lane_id = p_exec.lane_id
+                        order by e.delay_until_ms desc
                         limit 10000
                     )
-                ) as a
-                where a.lane_id = p_exec.lane_id));
+                ) as a));
         return v_why;
     end if;
 

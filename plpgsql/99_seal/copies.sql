@@ -11,5 +11,8 @@ begin
     update flowfabric.ff_partition_config as c
     set has_late_tags = true
     where not c.has_late_tags and exists (select from flowfabric.ff_exec_tag);
+    update flowfabric.ff_exec_core as e
+    set delay_until_ms = flowfabric._ff_takeover_at_ms(e, null)
+    where e.ownership_state in ('lease_expired_reclaimable', 'lease_revoked') and e.delay_until_ms is null;
 end;
 $$;

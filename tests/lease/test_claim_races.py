@@ -428,11 +428,11 @@ def test_a_reclaim_does_not_wait_for_a_flow_that_the_execution_joined_meanwhile(
     assert refusal(waiting) == "flow_membership_changed"
 
 
-def test_every_hundredth_reclaim_is_announced(race: Race, leased: Fence, clock: Clock) -> None:
+def test_every_hundredth_loss_in_a_row_is_announced(race: Race, leased: Fence, clock: Clock) -> None:
     notices: list[str | None] = []
     race.follower.add_notice_handler(lambda notice: notices.append(notice.message_primary))
-    for reclaims, announced in ((98, []), (99, [f"execution {EXECUTION} has been reclaimed 100 times"])):
-        clock.advance(500)
+    for reclaims, announced in ((98, []), (99, [f"execution {EXECUTION} has lost 100 leases in a row"])):
+        clock.advance(300_500)  # The lease, and the longest back-off.
         race.watcher.execute("update flowfabric.ff_exec_core set lease_reclaim_count = %s", [reclaims])
         issue_reclaim_grant(race.watcher)
         call(
@@ -442,6 +442,7 @@ def test_every_hundredth_reclaim_is_announced(race: Race, leased: Fence, clock: 
             worker_id="pool",
             worker_instance_id="pool-1",
             lease_ttl_ms=500,
+            max_reclaim_count=1000,
         )
         assert notices == announced
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 Row = dict[str, Any]
 
@@ -49,7 +50,7 @@ SQLSTATES = {
 
 NUM_FLOW_PARTITIONS = 256
 DEFAULT_DEDUP_MS = 86_400_000
-DEFAULT_RECLAIM_CAP = 1000
+DEFAULT_RECLAIM_CAP = 5
 DEFAULT_REPLAY_LIMIT = 10
 
 ADMISSION_BLOCKS = {
@@ -279,6 +280,27 @@ class Execution:
             self.ownership_state != "leased" or _known(self.lease_expires_at_ms) <= now_ms
         )
 
+    @property
+    def losses_in_a_row(self) -> int:
+        """Leases lost since the last progress, the present one included; a revocation is none."""
+        return self.lease_reclaim_count + (self.ownership_state != "lease_revoked")
+
+    def reclaim_cap(self, argument: int | None) -> int:
+        """How many takeovers in a row it may have."""
+        cap: int = self.policy.get("max_reclaim_count", DEFAULT_RECLAIM_CAP if argument is None else argument)
+        return cap
+
+    def takeover_at_ms(self, max_reclaim_count: int | None = None) -> int:
+        """From when on a lost lease may be taken over."""
+        if self.ownership_state == "lease_revoked":
+            return _known(self.lease_revoked_at_ms)
+        expired_at_ms = _known(self.lease_expires_at_ms)
+        if self.lease_reclaim_count in range(1, self.reclaim_cap(max_reclaim_count)):
+            return expired_at_ms + takeover_backoff_ms(
+                self.execution_id, self.current_lease_epoch, self.losses_in_a_row
+            )
+        return expired_at_ms
+
 
 def _read(document: Any, *path: str) -> Any:
     for name in path:
@@ -294,6 +316,14 @@ def _known(value: int | None) -> int:
 def solo_partition(lane_id: str) -> int:
     """The partition of an execution without a flow (section 1.2)."""
     return binascii.crc_hqx(lane_id.encode(), 0) % NUM_FLOW_PARTITIONS
+
+
+def takeover_backoff_ms(execution_id: str, lease_epoch: int, losses: int) -> int:
+    """How long a lease that is not the first to be lost waits for its takeover."""
+    key = UUID(execution_id.rpartition(":")[2]).bytes + lease_epoch.to_bytes(8, "big")
+    jitter = int.from_bytes(hashlib.sha256(key).digest()[:2], "big")
+    least_ms = min(1000 * 2 ** min(losses - 2, 8), 150_000)
+    return least_ms + least_ms * jitter // 65536
 
 
 def backoff_ms(retry_policy: Row, retry_count: int) -> int:
@@ -486,8 +516,7 @@ class World:
         _check_range("grant_ttl_ms", grant_ttl_ms, 1, 60_000)
         e = self._find(execution_id)
         _check_lane(e, lane_id)
-        if not e.is_reclaimable(self.now_ms):
-            raise _not_reclaimable(e)
+        self._check_reclaimable(e)
         self._refuse_live_grant(e)
         self._mark_expired_if_unmarked(e)
         return self._grant(
@@ -701,14 +730,17 @@ class World:
         _check_lease_ttl(lease_ttl_ms)
         e = self._find(execution_id)
         _check_lane(e, lane_id)
-        if not e.is_reclaimable(self.now_ms):
-            raise _not_reclaimable(e)
-        argument_cap = DEFAULT_RECLAIM_CAP if max_reclaim_count is None else max_reclaim_count
-        cap = e.policy.get("max_reclaim_count", argument_cap)
+        self._check_reclaimable(e, max_reclaim_count)
+        cap = e.reclaim_cap(max_reclaim_count)
+        losses = e.losses_in_a_row
         if e.lease_reclaim_count >= cap:
+            reason = (
+                f"max_reclaims_exceeded: {losses} leases lost in a row without recorded progress,"
+                f" {cap} takeovers allowed"
+            )
             self._mark_expired_if_unmarked(e)
-            self._end_attempt(e, "interrupted_reclaimed", "max_reclaims_exceeded")
-            e.failure_reason = "max_reclaims_exceeded"
+            self._end_attempt(e, "interrupted_reclaimed", reason)
+            e.failure_reason = reason
             self._become_terminal(e, "failed", ("revoked", "reclaim_cap_exceeded"))
             nothing = dict.fromkeys(_CLAIM_COLUMNS, None)
             return {
@@ -723,7 +755,7 @@ class World:
         self._mark_expired_if_unmarked(e)
         reason = "lease_revoked" if e.ownership_state == "lease_revoked" else "lease_expired"
         self._end_attempt(e, "interrupted_reclaimed", reason)
-        e.lease_reclaim_count += 1
+        e.lease_reclaim_count = losses
         attempt = self._new_attempt(
             e, "reclaim", worker=(worker_id, worker_instance_id), ids=(lease_id, attempt_id)
         )
@@ -1068,12 +1100,14 @@ class World:
         e.lifecycle_phase, e.ownership_state, e.eligibility_state = "runnable", "unowned", "eligible_now"
         e.blocking_reason, e.blocking_detail = "waiting_for_worker", None
         e.delay_until_ms = e.blocked_at_ms = None
+        e.lease_reclaim_count = 0
         e.last_transition_at_ms = e.last_mutation_at_ms = self.now_ms
 
     def _become_delayed(self, e: Execution, delay_until_ms: int, blocking_reason: str) -> None:
         e.lifecycle_phase, e.eligibility_state = "runnable", "not_eligible_until_time"
         e.blocking_reason, e.blocking_detail = blocking_reason, ANYTHING
         e.delay_until_ms = delay_until_ms
+        e.lease_reclaim_count = 0
         e.last_transition_at_ms = e.last_mutation_at_ms = self.now_ms
 
     def _become_terminal(self, e: Execution, outcome: str, lease_event: tuple[str, str]) -> None:
@@ -1213,6 +1247,12 @@ class World:
         self._mark_expired_if_unmarked(self.executions[execution_id])
         return {"outcome": "marked_expired", "reason": None}
 
+    def _check_reclaimable(self, e: Execution, max_reclaim_count: int | None = None) -> None:
+        if not e.is_reclaimable(self.now_ms):
+            raise _not_reclaimable(e)
+        if e.lease_reclaim_count and e.takeover_at_ms(max_reclaim_count) > self.now_ms:
+            raise _not_reclaimable(e, e.takeover_at_ms(max_reclaim_count))
+
     def _why_not_expired(self, execution_id: str) -> str | None:
         e = self.executions.get(execution_id)
         if e is None:
@@ -1230,6 +1270,7 @@ class World:
             self._emit_lease(e, "expired", ANYTHING)
 
     def _lose_lease(self, e: Execution, ownership_state: str) -> None:
+        e.delay_until_ms = self.now_ms if ownership_state == "lease_revoked" else e.takeover_at_ms()
         e.ownership_state = ownership_state
         e.blocking_reason, e.blocking_detail = "waiting_for_worker", ANYTHING
         e.attempt_state = "attempt_interrupted"
@@ -1669,11 +1710,12 @@ def _not_leaseable(e: Execution) -> RefusedError:
     )
 
 
-def _not_reclaimable(e: Execution) -> RefusedError:
+def _not_reclaimable(e: Execution, takeover_at_ms: int | None = None) -> RefusedError:
     return RefusedError(
         "execution_not_reclaimable",
         execution_id=e.execution_id,
         lifecycle_phase=e.lifecycle_phase,
         ownership_state=e.ownership_state,
         lease_expires_at_ms=e.lease_expires_at_ms,
+        takeover_at_ms=takeover_at_ms,
     )

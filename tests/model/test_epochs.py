@@ -19,6 +19,8 @@ from tests.model.engine import Engine, Refusal, Row
 from tests.model.search import SEED, note_seed, searching
 
 START_MS = 1_000_000
+#: After several leases lost in a row.
+LONGEST_BACKOFF_MS = 300_000
 LEASE_TTL_MS = 1000
 EXECUTION = f"{{fp:86}}:{UUID(int=1)}"
 IT = {"execution_id": EXECUTION}
@@ -73,7 +75,7 @@ class Life:
         self.attempt_indexes: list[int] = []
         engine.freeze(START_MS)
         self.ask("ff_rotate_waitpoint_hmac_secret", new_kid="k1", new_secret_hex="00" * 32)
-        policy = {"max_replay_count": 1000}
+        policy = {"max_replay_count": 1000, "max_reclaim_count": 1000}
         self.ask("ff_create_execution", role="producer", execution_kind="test", policy=policy, **IT)
         self.claim()
 
@@ -99,6 +101,7 @@ class Life:
         self.hold("ff_claim_resumed_execution", role="worker", **self.ids("lease_id"))
 
     def reclaim(self) -> None:
+        self.pass_time(LONGEST_BACKOFF_MS)
         self.ask("ff_issue_reclaim_grant", role="worker", **POOL, **IT)
         self.hold("ff_reclaim_execution", role="worker", **self.ids("lease_id", "attempt_id"))
 

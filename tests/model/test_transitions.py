@@ -46,7 +46,7 @@ class Transition:
     after: str
     #: What becomes of the unfinished attempt, if there is one.
     attempt: str = "keep"
-    #: By how much counters grow; all others stay.
+    #: By how much counters grow; all others stay. Takeovers in a row are counted anew after a pause or a retry.
     counts: dict[str, int] = field(default_factory=dict)
     #: Which counters start from zero again.
     resets: tuple[str, ...] = ()
@@ -74,6 +74,7 @@ TRANSITIONS = {
     "T11": Transition(
         _LEASED, attempt="interrupted_reclaimed", counts=_NEW_ATTEMPT | {"lease_reclaim_count": 1}
     ),
+    "T11b": Transition(_LEASED, attempt="interrupted_reclaimed", counts=_NEW_ATTEMPT),
     "T12": Transition(f"{_OVER} / failed / attempt_terminal -> failed", attempt="interrupted_reclaimed"),
     "T13": Transition(f"{_OVER} / success / attempt_terminal -> completed", attempt="ended_success"),
     "T14": Transition(
@@ -223,6 +224,7 @@ take it as an operator beside a live grant
     *                               ZC012 execution_not_eligible
 
 issue a reclaim grant
+    active: expired, backing off    ZC014 execution_not_reclaimable
     active: expired*                granted -> T9
     active: marked expired          granted + grant
     active: revoked                 granted + grant
@@ -230,6 +232,7 @@ issue a reclaim grant
     *                               ZC014 execution_not_reclaimable
 
 issue a reclaim grant beside a live one
+    active: expired, backing off    ZC014 execution_not_reclaimable
     active: expired*                ZS017 grant_already_exists
     active: marked expired          ZS017 grant_already_exists
     active: revoked                 ZS017 grant_already_exists
@@ -237,14 +240,16 @@ issue a reclaim grant beside a live one
     *                               ZC014 execution_not_reclaimable
 
 reclaim with a grant
+    active: expired, backing off    ZC014 execution_not_reclaimable
     active: expired, at the cap     reclaim_cap_exceeded -> T12
     active: expired*                reclaimed -> T11
     active: marked expired          reclaimed -> T11
-    active: revoked                 reclaimed -> T11
+    active: revoked                 reclaimed -> T11b
     no such execution               ZN001 execution_not_found
     *                               ZC014 execution_not_reclaimable
 
 reclaim without a grant
+    active: expired, backing off    ZC014 execution_not_reclaimable
     active: expired, at the cap     reclaim_cap_exceeded -> T12
     active: expired*                ZC005 invalid_claim_grant
     active: marked expired          ZC005 invalid_claim_grant
@@ -256,6 +261,7 @@ reclaim with a grant to claim
     like                            reclaim without a grant
 
 reclaim with an expired grant
+    active: expired, backing off    ZC014 execution_not_reclaimable
     active: expired, at the cap     reclaim_cap_exceeded -> T12
     active: expired*                ZC006 claim_grant_expired
     active: marked expired          ZC006 claim_grant_expired
@@ -696,8 +702,10 @@ STATES = {
     "active: leased, to the last instant": ("create", "take", "wait 999 ms"),
     "active: leased, with dependencies": ("create", "take", "get a dependency"),
     "active: leased, out of time": ("create with a timeout", "take", "wait 1 ms"),
+    "active: leased, taken over": ("create", "take", "wait 1000 ms", "take over"),
     "active: expired": ("create", "take", "wait 1000 ms"),
     "active: expired, at the cap": ("create without reclaims", "take", "wait 1000 ms"),
+    "active: expired, backing off": ("create", "take", "wait 1000 ms", "take over", "wait 1000 ms"),
     "active: marked expired": ("create", "take", "wait 1000 ms", "mark the lease expired"),
     "active: revoked": ("create", "take", "revoke"),
     "suspended": ("create", "take", "suspend"),
@@ -747,6 +755,10 @@ STEPS: dict[str, tuple[Operation, ...]] = {
         Operation("ff_create_execution", NEW | {"policy": {"max_replay_count": 0}}, role="producer"),
     ),
     "take": (OPERATIONS["take it as an operator"],),
+    "take over": (
+        Operation("ff_issue_reclaim_grant", POOL),
+        Operation("ff_reclaim_execution", POOL | {"lease_ttl_ms": 1000}),
+    ),
     **{
         f"block for {reason}": (
             Operation("ff_block_execution_for_admission", {"blocking_reason": reason}, role="operator"),
@@ -837,7 +849,7 @@ class Scene:
         for operation in STEPS.get(step) or (OPERATIONS[step],):
             answer = self.call(operation)
             assert not isinstance(answer, Refusal), f"{step}: {answer}"
-            if answer.get("outcome") == "claimed":
+            if answer.get("outcome") in {"claimed", "reclaimed"}:
                 self.fence = {name: answer[name] for name in INVENTED_FENCE}
 
     def _arguments(self, operation: Operation) -> Row:
@@ -935,6 +947,8 @@ def transition_differences(transition: Transition, before: Row | None, after: Ro
         name: 0 if name in transition.resets else old_core[name] + transition.counts.get(name, 0)
         for name in COUNTERS
     }
+    if vector[0] in {"runnable", "suspended"}:
+        counts["lease_reclaim_count"] = 0
     old_attempts = before["attempts"] if before else []
     attempts = [
         transition.attempt

@@ -46,7 +46,11 @@ def stored_rows(db: Connection) -> Facts:
     ).fetchall()
     return {
         table: [
-            {column: value for column, value in row.items() if column not in _NO_DATA.get(table, ())}
+            {
+                column: value
+                for column, value in _without_takeover(row).items()
+                if column not in _NO_DATA.get(table, ())
+            }
             for (row,) in db.execute(
                 sql.SQL("select to_jsonb(t) from {} as t").format(sql.Identifier("flowfabric", table))
             )
@@ -54,6 +58,11 @@ def stored_rows(db: Connection) -> Facts:
         for (table,) in tables
         if table not in _INSTALLED
     }
+
+
+def _without_takeover(row: dict[str, Any]) -> dict[str, Any]:
+    """A row without the time from which a lost lease may be taken over, which follows from the lease."""
+    return row | {"delay_until_ms": None} if row.get("ownership_state", "").startswith("lease_") else row
 
 
 def readings(db: Connection, world: World) -> Facts:
@@ -113,8 +122,11 @@ def _answer(db: Connection, function: str, arguments: dict[str, Any]) -> list[di
     if function == "ff_list_settings":
         # A default may change with a release, what somebody has set may not.
         return [{"name": row["name"], "set": None if row["is_default"] else row["value"]} for (row,) in rows]
+    if function == "ff_why":
+        # Sentences may change with a release, and a detail may say more.
+        return [{**row, "summary": None, "what_to_do": None, "detail": None} for (row,) in rows]
     # The advice is a text of the release, not of the user.
-    return [{name: value for name, value in row.items() if name != "what_to_do"} for (row,) in rows]
+    return [{name: value for name, value in _without_takeover(row).items() if name != "what_to_do"} for (row,) in rows]
 
 
 def schema_of(dsn: str) -> Catalogue:
