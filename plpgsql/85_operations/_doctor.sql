@@ -7,7 +7,7 @@ create or replace function flowfabric._ff_schema_version()
 returns integer
 language sql immutable parallel safe
 as $$
-    select 23
+    select 26
 $$;
 comment on function flowfabric._ff_schema_version() is
 'Internal: the number of the last migration that these functions were written for.';
