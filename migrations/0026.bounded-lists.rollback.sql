@@ -10,4 +10,5 @@ create index if not exists ff_suspension_current_open_idx
 on flowfabric.ff_suspension_current (suspended_at_ms, partition_key, execution_id)
 where closed_at_ms is null;
 drop index if exists flowfabric.ff_suspension_current_partition_idx;
+alter table flowfabric.ff_scanner drop column if exists position;
 delete from flowfabric.ff_migration_annotation where version = 26;

@@ -1,7 +1,9 @@
 -- Lists read a bounded number of rows per call. A page that found nothing where its scan had to stop says where the
--- next one continues; the suspended executions of a partition are found by an index of their own.
+-- next one continues; the suspended executions of a partition are found by an index of their own; the scanner of flow
+-- summaries remembers how far it has come.
 --
--- Locks:  the result types, ACCESS EXCLUSIVE for a moment; ff_suspension_current, SHARE while its index is built.
+-- Locks:  the result types and ff_scanner, ACCESS EXCLUSIVE for a moment; ff_suspension_current, SHARE while its index
+--         is built.
 -- Beside: the functions of the previous release go on working, but for ff_list_executions and ff_list_expired_leases,
 --         which the load of the new ones replaces in the same installation.
 -- depends: 0023.floors-move-on
@@ -37,6 +39,10 @@ create index if not exists ff_suspension_current_partition_idx
 on flowfabric.ff_suspension_current (partition_key, suspended_at_ms, execution_id)
 where closed_at_ms is null;
 drop index if exists flowfabric.ff_suspension_current_open_idx;
+
+alter table flowfabric.ff_scanner add column if not exists position text;
+comment on column flowfabric.ff_scanner.position is
+'How far a scanner that walks through a table has come; NULL starts at the beginning.';
 
 insert into flowfabric.ff_migration_annotation (version, name, applied_at_ms, backward_compatible)
 values (26, 'bounded-lists', floor(extract(epoch from clock_timestamp()) * 1000)::bigint, true)

@@ -14,6 +14,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from flowfabric_client import AsyncClient, Client
+from tests.conftest import Connect
 from tests.support.cluster import Cluster, Connection
 
 STORED = 100_000
@@ -87,7 +88,11 @@ def full(request: pytest.FixtureRequest, server: Cluster) -> Iterator[Connection
 
 
 def read_page(
-    connection: Connection, arguments: dict[str, Any], function: str = "ff_list_executions"
+    connection: Connection,
+    arguments: dict[str, Any],
+    function: str = "ff_list_executions",
+    *,
+    keep: bool = False,
 ) -> tuple[list[dict[str, Any]], int]:
     """A page of a list, and how many rows were read for it."""
 
@@ -104,7 +109,7 @@ def read_page(
     if function == "ff_list_expired_leases":
         types["after_execution_id"] = "uuid"
     given = ", ".join(f"p_{name} => %({name})s::{types.get(name, 'text')}" for name in arguments)
-    with connection.transaction(force_rollback=True), connection.cursor(row_factory=dict_row) as cursor:
+    with connection.transaction(force_rollback=not keep), connection.cursor(row_factory=dict_row) as cursor:
         before = counted()
         page = cursor.execute(f"select * from flowfabric.{function}({given})", arguments).fetchall()
         return page, counted() - before
@@ -291,3 +296,60 @@ def test_suspensions_and_flows_read_what_they_show(db: Connection, analysed: boo
     page, read = read_page(db, {"limit": 10, "cursor": page[-1]["flow_id"]}, "ff_list_flows")
     assert len(page) == 10
     assert read <= 30
+
+
+# Flows that have ended, with their summaries, and one member each.
+ENDED_FLOWS = """
+with flow as (
+    insert into flowfabric.ff_flow_core (
+        partition_key, flow_id, flow_kind, namespace, public_flow_state, created_at_ms, last_mutation_at_ms)
+    select 7, ('00000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 'test', 'default', 'open', 1, 1
+    from generate_series(1, 25000) as n
+    returning partition_key, flow_id
+),
+summary as (
+    insert into flowfabric.ff_flow_summary (
+        partition_key, flow_id, total_members, sampled_members, members_completed, public_flow_state,
+        last_summary_update_at)
+    select f.partition_key, f.flow_id, 1, 1, 1, 'completed', 2 from flow as f
+)
+insert into flowfabric.ff_exec_core (
+    partition_key, execution_id, flow_id, lifecycle_phase, ownership_state, eligibility_state, blocking_reason,
+    attempt_state, terminal_outcome, terminal_at_ms, created_at_ms, last_transition_at_ms, last_mutation_at_ms,
+    namespace, lane_id, execution_kind, total_attempt_count, current_lease_epoch)
+select
+    f.partition_key, f.flow_id, f.flow_id, 'terminal', 'unowned', 'not_applicable', 'none', 'attempt_terminal',
+    'success', 1, 1, 1, 1, 'default', 'default', 'test', 1, 1
+from flow as f"""
+
+
+@pytest.mark.parametrize("analysed", [False, True], ids=["never analysed", "analysed"])
+def test_summaries_are_projected_window_by_window(db: Connection, analysed: bool) -> None:
+    db.execute(ENDED_FLOWS)
+    if analysed:
+        db.execute("analyze flowfabric.ff_flow_core, flowfabric.ff_flow_summary, flowfabric.ff_exec_core")
+    # One that has changed in each window of 10 000.
+    db.execute(
+        """
+        update flowfabric.ff_flow_core as f set last_mutation_at_ms = 3
+        where right(f.flow_id::text, 12)::integer in (1, 10000, 10001, 20000, 25000)"""
+    )
+    projected = []
+    for _ in range(4):
+        page, read = read_page(db, {}, "ff_project_flow_summaries", keep=True)
+        projected.append(page[0]["processed"])
+        # The end of the window is looked for, then its flows are read, each with its summary and one member.
+        assert read <= 4 * 10_000 + 100
+    assert projected == [2, 2, 1, 0]
+
+
+def test_a_position_that_another_session_holds_is_left_alone(db: Connection, connect: Connect) -> None:
+    db.execute(ENDED_FLOWS)
+    holder = connect(autocommit=False)
+    holder.execute("select from flowfabric.ff_scanner for update")
+    read_page(db, {}, "ff_project_flow_summaries", keep=True)
+    position = "select position from flowfabric.ff_scanner where scanner = 'flow_summary'"
+    assert db.execute(position).fetchone() == (None,)
+    holder.rollback()
+    read_page(db, {}, "ff_project_flow_summaries", keep=True)
+    assert db.execute(position).fetchone() == ("7/00000000-0000-4000-8000-000000010000",)
