@@ -6,6 +6,7 @@ Generated from the catalogue by `python tools/generate_client.py`; a change made
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from uuid import UUID
 
 from flowfabric_client import _calls, rows
@@ -2388,6 +2389,12 @@ class Client(WatchingSession):
         Raises: invalid_input; a scanner that fails is a row of the answer.
         """
         return self._all(_calls.tick(limit=limit, scanners=scanners, force=force, max_ms=max_ms))
+
+    def timestamp(self, ms: int) -> datetime:
+        """The timestamp of an instant in milliseconds since 1970; one that no client can read is the
+        nearest that it can.
+        """
+        return self._one(_calls.timestamp(ms))
 
     def trim_retention(
         self,

@@ -210,11 +210,11 @@ select is(
 select is(
     ff_tap.failure(
         '{fp:86}:00000000-0000-4000-8000-00000000010d', null, null,
-        '{"max_retries": 9007199254740991, "backoff": {"type": "fixed", "delay_ms": 9007199254740991}}'),
+        '{"max_retries": 9007199254740991, "backoff": {"type": "fixed", "delay_ms": 31536000000000}}'),
     'retry_scheduled', 'the largest numbers are fine');
 select is(
-    (ff_tap.core('{fp:86}:00000000-0000-4000-8000-00000000010d')).delay_until_ms, 9007199254742211,
-    'the largest delay is added without overflow');
+    (ff_tap.core('{fp:86}:00000000-0000-4000-8000-00000000010d')).delay_until_ms, 31536000001220,
+    'the longest delay is a thousand years');
 
 -- A long reason
 select ff_tap.leased_execution(

@@ -21,7 +21,7 @@ begin
     if not found then
         perform flowfabric._ff_raise_invalid(c_fn, 'name', 'unknown', p_name);
     end if;
-    if p_value not between 0 and v_max_value then
+    if p_value not between flowfabric._ff_smallest_value(p_name) and v_max_value then
         perform flowfabric._ff_raise_invalid(c_fn, 'value', 'out_of_range', p_value::text);
     end if;
 

@@ -10,19 +10,19 @@ as $$
     (array['retry_policy'], 'object'),
     (array['retry_policy', 'max_retries'], 'number'),
     (array['retry_policy', 'backoff'], 'object'),
-    (array['retry_policy', 'backoff', 'initial_delay_ms'], 'number'),
-    (array['retry_policy', 'backoff', 'max_delay_ms'], 'number'),
+    (array['retry_policy', 'backoff', 'initial_delay_ms'], 'duration'),
+    (array['retry_policy', 'backoff', 'max_delay_ms'], 'duration'),
     (array['retry_policy', 'backoff', 'multiplier'], 'number'),
-    (array['retry_policy', 'backoff', 'delay_ms'], 'number'),
+    (array['retry_policy', 'backoff', 'delay_ms'], 'duration'),
     (array['retry_policy', 'retryable_categories'], 'texts'),
     (array['timeout_policy'], 'object'),
-    (array['timeout_policy', 'attempt_timeout_ms'], 'number'),
+    (array['timeout_policy', 'attempt_timeout_ms'], 'duration'),
     (array['max_reclaim_count'], 'number'),
     (array['max_replay_count'], 'number'),
     (array['max_signals_per_execution'], 'number'),
-    (array['dedup_window_ms'], 'number'),
+    (array['dedup_window_ms'], 'duration'),
     (array['stream_policy'], 'object'),
-    (array['stream_policy', 'retention_ttl_ms'], 'number'),
+    (array['stream_policy', 'retention_ttl_ms'], 'duration'),
     (array['budget_ids'], 'texts'),
     (array['quota_policy_id'], 'text')
 $$;
@@ -43,6 +43,7 @@ as $$
                 case f.kind
                     when 'object' then '@.type() != "object"'
                     when 'number' then '@.type() != "number" || @ < 0 || @ > 9007199254740991'
+                    when 'duration' then '@.type() != "number" || @ < 0 || @ > ' || flowfabric._ff_longest_ms()::text
                     when 'text' then '@.type() != "string"'
                     when 'texts' then '@.type() != "array" || exists(@[*] ? (@.type() != "string"))'
                 end),
@@ -53,7 +54,7 @@ comment on function flowfabric._ff_policy_fault() is
 'Internal: a JSON path that matches a policy document in which a field is not what it must be.';
 
 -- p_part names the member of a policy that the document is; NULL for a whole policy. A JSON null counts as present.
--- Beyond 2^53 no client could have meant a number, and below it sums with the clock stay far from the end of bigint.
+-- Beyond 2^53 no client could have meant a number; durations end at 1000 years, as everywhere.
 create or replace function flowfabric._ff_wrong_policy_field(p_document jsonb, p_part text)
 returns table (path text[], reason text)
 language sql immutable parallel safe
@@ -62,8 +63,10 @@ as $$
     from (
         select f.path, f.position, case
             when f.kind = 'object' and jsonb_typeof(f.value) <> 'object' then 'not_object'
-            when f.kind = 'number' and (jsonb_typeof(f.value) <> 'number' or f.value::numeric < 0) then 'not_number'
+            when f.kind in ('number', 'duration') and (jsonb_typeof(f.value) <> 'number' or f.value::numeric < 0)
+                then 'not_number'
             when f.kind = 'number' and f.value::numeric > 9007199254740991 then 'out_of_range'
+            when f.kind = 'duration' and f.value::numeric > flowfabric._ff_longest_ms() then 'out_of_range'
             when f.kind = 'text' and jsonb_typeof(f.value) <> 'string' then 'not_string'
             when f.kind = 'texts' and (
                 jsonb_typeof(f.value) <> 'array'
@@ -121,6 +124,9 @@ as $$
 declare
     v_wrong record;
 begin
+    if flowfabric._ff_is_large(p_policy #> p_path) then
+        perform flowfabric._ff_raise_invalid_policy(p_path, 'too_large', p_fn);
+    end if;
     select w.path, w.reason into v_wrong
     from flowfabric._ff_wrong_policy_field(p_policy #> p_path, 'retry_policy') as w;
     if found then
@@ -142,6 +148,9 @@ declare
     v_wrong record;
     v_unknown_id text;
 begin
+    if flowfabric._ff_is_large(p_policy) then
+        perform flowfabric._ff_raise_invalid_policy('{}'::text[], 'too_large', p_fn);
+    end if;
     perform flowfabric._ff_check_object(p_policy, '{}'::text[], p_fn);
     perform flowfabric._ff_check_object(p_policy -> 'routing_requirements', array['routing_requirements'], p_fn);
     v_facts.required_capabilities := '{}'::text[];
@@ -197,6 +206,20 @@ $$;
 comment on function flowfabric._ff_is_tag_key(text) is
 'Internal: whether a text can be a tag key: an owner, a dot, a field.';
 
+-- An empty path gives the tags themselves, but never compressed (_ff_is_large).
+create or replace function flowfabric._ff_check_tags_size(p_tags jsonb, p_fn text)
+returns void
+language plpgsql stable
+as $$
+begin
+    if pg_column_size(p_tags #> '{}') > 65536 then
+        perform flowfabric._ff_raise_invalid(p_fn, 'tags', 'too_large');
+    end if;
+end;
+$$;
+comment on function flowfabric._ff_check_tags_size(jsonb, text) is
+'Internal: raises invalid_input for tags that take more than 64 KiB together.';
+
 create or replace function flowfabric._ff_check_tags_shape(p_tags jsonb, p_fn text)
 returns void
 language plpgsql stable
@@ -205,6 +228,7 @@ begin
     if jsonb_typeof(p_tags) <> 'object' then
         perform flowfabric._ff_raise_invalid(p_fn, 'tags', 'not_object', p_tags::text);
     end if;
+    perform flowfabric._ff_check_tags_size(p_tags, p_fn);
     if exists (select from jsonb_each(p_tags) as t where jsonb_typeof(t.value) <> 'string') then
         perform flowfabric._ff_raise_invalid(p_fn, 'tags', 'not_string', p_tags::text);
     end if;

@@ -35,6 +35,7 @@ begin
     if p_reason is null then
         perform flowfabric._ff_raise_invalid(c_fn, 'reason', 'null');
     end if;
+    perform flowfabric._ff_check_reason(p_reason, 'reason', c_fn);
     if v_source not in ('lease_holder', 'operator_override', 'flow_cascade', 'system_timeout') then
         perform flowfabric._ff_raise_invalid(c_fn, 'source', 'unknown', p_source);
     end if;

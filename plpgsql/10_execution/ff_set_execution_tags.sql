@@ -19,6 +19,7 @@ as $$
 declare
     c_fn constant text := 'ff_set_execution_tags';
     v_key flowfabric.ff_execution_key := flowfabric._ff_parse_execution_id(p_execution_id, c_fn);
+    v_tags jsonb;
     v_now_ms bigint;
 begin
     if p_tags is null then
@@ -44,7 +45,9 @@ begin
     from flowfabric.ff_exec_core as e
     where e.partition_key = v_key.partition_key and e.execution_id = v_key.execution_id
     on conflict (partition_key, execution_id) do update
-    set payload = coalesce(p.payload, excluded.payload), tags = p.tags || excluded.tags;
+    set payload = coalesce(p.payload, excluded.payload), tags = p.tags || excluded.tags
+    returning p.tags into v_tags;
+    perform flowfabric._ff_check_tags_size(v_tags, c_fn);
     update flowfabric.ff_exec_core as e
     set instance_tag = coalesce(p_tags ->> c.instance_tag_key, e.instance_tag),
         small_payload = null,

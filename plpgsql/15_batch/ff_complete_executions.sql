@@ -5,7 +5,8 @@
 --         ff_budget_policy rows last, ascending.
 -- Writes: per completed item what ff_complete_execution writes.
 -- Raises: invalid_input for the call as a whole: an array that is missing, nested, too long or of another length.
---         An item's refusal is its row: invalid_input, flow_membership_changed and the codes of _ff_check_fence.
+--         An item's refusal is its row: invalid_input, payload_too_large, flow_membership_changed and the codes of
+--         _ff_check_fence.
 -- Retry:  safe; a repeat answers execution_not_active per item, whose detail tells whether the first call won.
 --
 -- One bad item harms no other. All items share the caller's transaction: either every row reported completed is, or
@@ -33,6 +34,7 @@ declare
     v_flow_ids uuid[];
     v_batch record;
     v_held_count integer;
+    v_too_large integer[] := '{}'::integer[];
     v_item record;
     v_key flowfabric.ff_execution_key;
     v_exec flowfabric.ff_exec_core;
@@ -77,6 +79,21 @@ begin
     v_flow_ids := flowfabric._ff_lock_batch_flows(v_keys.partition_keys, v_keys.execution_ids);
     v_batch := flowfabric._ff_lock_batch(
         v_keys.items, v_keys.partition_keys, v_keys.execution_ids, p_lease_ids, p_lease_epochs, p_attempt_ids);
+    -- Small results make a small array, and encodings are nearly always one: then each is within the limits.
+    if p_results is not null then
+        if (pg_column_size(p_results) <= 65536 and (p_result_encodings is null or (
+            p_result_encodings[1] = all (p_result_encodings)
+            and octet_length(p_result_encodings[1]) <= 256))) is not true
+        then
+            v_too_large := flowfabric._ff_too_large_results(p_results, p_result_encodings);
+            if v_too_large <> '{}'::integer[] then
+                v_batch.row_ids := array(
+                    select case when u.item <> all (v_too_large) then u.row_id end
+                    from unnest(v_batch.row_ids, v_keys.items) with ordinality as u (row_id, item, number)
+                    order by u.number);
+            end if;
+        end if;
+    end if;
     v_held_count := cardinality(array_remove(v_batch.row_ids, null));
 
     if v_held_count < v_count then
@@ -99,6 +116,12 @@ begin
                 v_answers := v_answers || v_answer;
                 continue;
             end if;
+            if v_item.item = any (v_too_large) then
+                v_answers := v_answers || flowfabric._ff_refuse_result(
+                    v_item.item, flowfabric.ff_format_execution_id(v_item.partition_key, v_item.execution_id),
+                    p_results[v_item.item], p_result_encodings[v_item.item], c_fn);
+                continue;
+            end if;
             v_key := row(v_item.partition_key, v_item.execution_id)::flowfabric.ff_execution_key;
             v_exec := flowfabric._ff_lock_execution(v_key, c_fn);
             -- Reservations go back at the end of the call, those of its cascade too: the next cascade must not lock an
@@ -108,7 +131,7 @@ begin
                 v_exec, 'ended_success', null, null, 'attempt_success', v_batch.now_ms);
             if length(p_results[v_item.item]) > 0 then
                 perform flowfabric._ff_store_result(
-                    v_key, p_results[v_item.item], p_result_encodings[v_item.item]);
+                    v_key, p_results[v_item.item], p_result_encodings[v_item.item], c_fn);
             end if;
             perform flowfabric._ff_become_terminal(v_exec, 'success', 'completed', v_batch.now_ms);
             v_answers := v_answers || row(
@@ -170,3 +193,46 @@ comment on function flowfabric.ff_complete_executions(text[], uuid[], bigint[], 
 
 grant execute on function flowfabric.ff_complete_executions(text[], uuid[], bigint[], uuid[], bytea[], text[])
 to flowfabric_worker;
+
+create or replace function flowfabric._ff_too_large_results(p_results bytea[], p_result_encodings text[])
+returns integer[]
+language plpgsql stable
+as $$
+declare
+    v_limit bigint := flowfabric._ff_setting_value('max_payload_bytes');
+begin
+    return array(
+        select u.item::integer
+        from unnest(p_results, p_result_encodings) with ordinality as u (result, encoding, item)
+        where octet_length(u.result) > v_limit or (octet_length(u.result) > 0 and octet_length(u.encoding) > 256));
+end;
+$$;
+comment on function flowfabric._ff_too_large_results(bytea[], text[]) is
+'Internal: the items of a batch whose result, or the encoding of it, is larger than allowed.';
+
+create or replace function flowfabric._ff_refuse_result(
+    p_item integer,
+    p_execution_id text,
+    p_result bytea,
+    p_result_encoding text,
+    p_fn text
+)
+returns flowfabric.ff_execution_item
+language plpgsql stable
+as $$
+declare
+    v_detail text;
+begin
+    perform flowfabric._ff_check_payload_size(octet_length(p_result), 'result', p_fn);
+    perform flowfabric._ff_check_label(p_result_encoding, 'result_encoding', p_fn);
+    return null; -- not reached
+exception
+    when sqlstate 'ZV000' then
+        get stacked diagnostics v_detail = pg_exception_detail;
+        return row(
+            p_item, p_execution_id, 'refused', sqlerrm, flowfabric._ff_error_sqlstate(sqlerrm), v_detail::jsonb, null
+        )::flowfabric.ff_execution_item;
+end;
+$$;
+comment on function flowfabric._ff_refuse_result(integer, text, bytea, text, text) is
+'Internal: the answer for an item of a batch whose result is too large.';

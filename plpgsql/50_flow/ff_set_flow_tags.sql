@@ -15,6 +15,7 @@ as $$
 declare
     c_fn constant text := 'ff_set_flow_tags';
     v_flow flowfabric.ff_flow_core;
+    v_tags jsonb;
     v_now_ms bigint;
 begin
     if p_tags is null then
@@ -31,7 +32,9 @@ begin
 
     update flowfabric.ff_flow_core as f
     set tags = f.tags || p_tags, last_mutation_at_ms = v_now_ms
-    where f.partition_key = v_flow.partition_key and f.flow_id = p_flow_id;
+    where f.partition_key = v_flow.partition_key and f.flow_id = p_flow_id
+    returning f.tags into v_tags;
+    perform flowfabric._ff_check_tags_size(v_tags, c_fn);
     return row((select count(*) from jsonb_object_keys(p_tags))::integer)::flowfabric.ff_flow_tagging;
 end;
 $$;

@@ -41,6 +41,7 @@ begin
             c_fn, 'dependency_kind', case when p_dependency_kind is null then 'null' else 'unknown' end,
             p_dependency_kind);
     end if;
+    perform flowfabric._ff_check_length(p_data_passing_ref, 0, 4096, 'data_passing_ref', c_fn);
     if v_upstream = v_downstream then
         perform flowfabric._ff_raise(
             'self_referencing_edge', c_fn,

@@ -10,7 +10,7 @@ select -- noqa: ST06
     l.state_reason as reason,
     q.waiting + b.waiting as waiting,
     r.running,
-    to_timestamp(q.oldest_ms / 1000.0) as oldest_waiting_since,
+    flowfabric.ff_timestamp(q.oldest_ms) as oldest_waiting_since,
     w.live_workers
 from flowfabric.ff_lane_registry as l
 cross join lateral (
