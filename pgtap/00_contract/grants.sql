@@ -197,7 +197,7 @@ select p.oid, p.proname::text as function_name, p.oid::regprocedure::text as sig
 from pg_proc as p
 where p.pronamespace = 'flowfabric'::regnamespace and p.proname like 'ff\_%';
 
-select is((select count(*) from specified), 168::bigint, 'the table above has all functions of the specification');
+select is((select count(*) from specified), 169::bigint, 'the table above has all functions of the specification');
 
 select is_empty(
     $$ select i.signature from installed as i

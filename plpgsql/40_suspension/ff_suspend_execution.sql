@@ -307,7 +307,8 @@ begin
         perform flowfabric._ff_raise_invalid(p_fn, 'timeout_in_ms', 'out_of_range', p_timeout_in_ms::text);
     end if;
     perform flowfabric._ff_check_duration(p_timeout_in_ms, 'timeout_in_ms', p_fn);
-    perform flowfabric._ff_check_instant(p_timeout_at_ms, 'timeout_at_ms', p_fn);
+    -- One that has long passed is for the caller to judge: it knows whether this is a repeat.
+    perform flowfabric._ff_check_instant(greatest(p_timeout_at_ms, 0), 'timeout_at_ms', p_fn);
     perform flowfabric._ff_check_length(
         v_suspension.continuation_metadata_pointer, 1, 4096, 'continuation_metadata_pointer', p_fn);
     return v_suspension;

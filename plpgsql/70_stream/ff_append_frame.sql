@@ -78,7 +78,7 @@ begin
         and p_retention_maxlen >= 0 and p_ttl_ms >= 0 and octet_length(v_payload) <= least(p_max_payload_bytes, 65536)
         and octet_length(concat(p_frame_type, p_encoding, p_correlation_id, p_source)) <= 256
         and coalesce(p_frame_ts_ms, 0) between 0 and flowfabric._ff_last_ms()
-        and num_nulls(p_lease_id, p_lease_epoch, p_attempt_id) = 0) is not true
+        and num_nulls(p_lease_id, p_lease_epoch, p_attempt_id, p_max_payload_bytes) = 0) is not true
     then
         perform flowfabric._ff_refuse_frame(
             v_key, p_attempt_index, p_lease_id, p_lease_epoch, p_attempt_id, p_frame_type, octet_length(v_payload),
