@@ -57,8 +57,8 @@ class AsyncClient(AsyncWatchingSession):
     ) -> rows.AppendedFrame:
         """Appends one frame to the output stream of the attempt whose lease the caller holds.
 
-        Raises: invalid_input, fence_required, partial_fence_triple, retention_limit_exceeded, stream_closed,
-            stale_owner_cannot_append.
+        Raises: invalid_input, payload_too_large, fence_required, partial_fence_triple,
+            retention_limit_exceeded, stream_closed, stale_owner_cannot_append.
         """
         return await self._one(
             _calls.append_frame(
@@ -423,7 +423,7 @@ class AsyncClient(AsyncWatchingSession):
     ) -> rows.ExecutionOutcome:
         """Ends an execution successfully and stores its result.
 
-        Raises: invalid_input, flow_membership_changed and the codes of _ff_check_fence.
+        Raises: invalid_input, payload_too_large, flow_membership_changed and the codes of _ff_check_fence.
         """
         return await self._one(
             _calls.complete_execution(
@@ -451,8 +451,8 @@ class AsyncClient(AsyncWatchingSession):
         why it was refused.
 
         Raises: invalid_input for the call as a whole: an array that is missing, nested, too long or of
-            another length. An item's refusal is its row: invalid_input, flow_membership_changed and the codes
-            of _ff_check_fence.
+            another length. An item's refusal is its row: invalid_input, payload_too_large,
+            flow_membership_changed and the codes of _ff_check_fence.
         """
         return await self._all(
             _calls.complete_executions(
@@ -518,7 +518,8 @@ class AsyncClient(AsyncWatchingSession):
     ) -> rows.ExecutionOutcome:
         """Creates an execution, at most once per id and per idempotency key; only its kind is required.
 
-        Raises: invalid_input, lane_not_accepting, invalid_policy_json, invalid_capabilities, invalid_tag_key.
+        Raises: invalid_input, payload_too_large, lane_not_accepting, invalid_policy_json,
+            invalid_capabilities, invalid_tag_key.
         """
         return await self._one(
             _calls.create_execution(
@@ -561,7 +562,7 @@ class AsyncClient(AsyncWatchingSession):
         changes no other.
 
         Raises: invalid_input, for the call as a whole. An item's refusal is its row: invalid_input,
-            lane_not_accepting, invalid_policy_json, invalid_capabilities, invalid_tag_key.
+            payload_too_large, lane_not_accepting, invalid_policy_json, invalid_capabilities, invalid_tag_key.
         """
         return await self._all(
             _calls.create_executions(

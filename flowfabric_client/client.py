@@ -57,8 +57,8 @@ class Client(WatchingSession):
     ) -> rows.AppendedFrame:
         """Appends one frame to the output stream of the attempt whose lease the caller holds.
 
-        Raises: invalid_input, fence_required, partial_fence_triple, retention_limit_exceeded, stream_closed,
-            stale_owner_cannot_append.
+        Raises: invalid_input, payload_too_large, fence_required, partial_fence_triple,
+            retention_limit_exceeded, stream_closed, stale_owner_cannot_append.
         """
         return self._one(
             _calls.append_frame(
@@ -421,7 +421,7 @@ class Client(WatchingSession):
     ) -> rows.ExecutionOutcome:
         """Ends an execution successfully and stores its result.
 
-        Raises: invalid_input, flow_membership_changed and the codes of _ff_check_fence.
+        Raises: invalid_input, payload_too_large, flow_membership_changed and the codes of _ff_check_fence.
         """
         return self._one(
             _calls.complete_execution(
@@ -449,8 +449,8 @@ class Client(WatchingSession):
         why it was refused.
 
         Raises: invalid_input for the call as a whole: an array that is missing, nested, too long or of
-            another length. An item's refusal is its row: invalid_input, flow_membership_changed and the codes
-            of _ff_check_fence.
+            another length. An item's refusal is its row: invalid_input, payload_too_large,
+            flow_membership_changed and the codes of _ff_check_fence.
         """
         return self._all(
             _calls.complete_executions(
@@ -516,7 +516,8 @@ class Client(WatchingSession):
     ) -> rows.ExecutionOutcome:
         """Creates an execution, at most once per id and per idempotency key; only its kind is required.
 
-        Raises: invalid_input, lane_not_accepting, invalid_policy_json, invalid_capabilities, invalid_tag_key.
+        Raises: invalid_input, payload_too_large, lane_not_accepting, invalid_policy_json,
+            invalid_capabilities, invalid_tag_key.
         """
         return self._one(
             _calls.create_execution(
@@ -559,7 +560,7 @@ class Client(WatchingSession):
         changes no other.
 
         Raises: invalid_input, for the call as a whole. An item's refusal is its row: invalid_input,
-            lane_not_accepting, invalid_policy_json, invalid_capabilities, invalid_tag_key.
+            payload_too_large, lane_not_accepting, invalid_policy_json, invalid_capabilities, invalid_tag_key.
         """
         return self._all(
             _calls.create_executions(

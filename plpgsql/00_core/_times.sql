@@ -19,6 +19,16 @@ as $$
 $$;
 comment on function flowfabric._ff_longest_ms() is 'Internal: the longest duration that the engine takes.';
 
+-- An instant that was stored by other means may be any number.
+create or replace function flowfabric._ff_age_ms(p_since_ms bigint, p_now_ms bigint)
+returns bigint
+language sql immutable parallel safe
+as $$
+    select case when p_since_ms < 0 then p_now_ms else greatest(p_now_ms - p_since_ms, 0) end
+$$;
+comment on function flowfabric._ff_age_ms(bigint, bigint) is
+'Internal: how long ago an instant was; 0 for one to come, and for none.';
+
 create or replace function flowfabric._ff_check_instant(p_ms bigint, p_field text, p_fn text)
 returns void
 language plpgsql stable

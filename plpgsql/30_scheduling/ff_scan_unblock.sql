@@ -99,7 +99,7 @@ as $$
         join flowfabric.ff_capability_set as s on s.tokens <@ w.capabilities
         where s.capability_set_id = p_capability_set_id and w.namespace = p_namespace
             and p_lane_id = any (w.lanes) and not w.draining
-            and w.last_heartbeat_ms + w.liveness_ttl_ms > p_now_ms)
+            and w.last_heartbeat_ms > p_now_ms - greatest(w.liveness_ttl_ms, 0))
 $$;
 comment on function flowfabric._ff_has_capable_worker(text, text, integer, bigint) is
 'Internal: whether one live worker that takes work of a lane offers a whole set of capabilities; none need no worker.';

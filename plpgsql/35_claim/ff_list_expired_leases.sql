@@ -37,7 +37,7 @@ declare
     v_max_scanned integer := greatest(v_limit + 1, 1000);
     v_as_of_ms bigint := coalesce(p_as_of_ms, flowfabric.ff_now_ms());
     v_after_ms bigint := coalesce(p_after_expires_at_ms, -1);
-    v_after_partition smallint := coalesce(p_after_partition_key, -1);
+    v_after_partition smallint := coalesce(p_after_partition_key, -1::smallint);
     v_after_id uuid := coalesce(p_after_execution_id, '00000000-0000-0000-0000-000000000000');
 begin
     if p_namespace is not null and not flowfabric._ff_is_name(p_namespace) then

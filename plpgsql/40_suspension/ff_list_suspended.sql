@@ -28,7 +28,7 @@ declare
     v_limit integer := flowfabric._ff_page_size(p_limit, 1000, c_fn);
     v_after_execution_id text := nullif(p_after_execution_id, '');
     v_after_ms bigint := coalesce(p_after_suspended_at_ms, -1);
-    v_after_id uuid := '00000000-0000-0000-0000-000000000000';
+    v_after_id uuid := '00000000-0000-0000-0000-000000000000'::uuid;
 begin
     if p_partition_key is null then
         perform flowfabric._ff_raise_invalid(c_fn, 'partition_key', 'null');
