@@ -73,7 +73,8 @@ with documented (roles, functions) as (
         ff_boot_check ff_capabilities ff_flow_partition ff_get_budget_status ff_get_budget_usage
         ff_list_lanes ff_solo_partition'),
     ('producer worker signaller operator reader', '
-        ff_format_execution_id ff_list_error_codes ff_now_ms ff_parse_execution_id ff_ping ff_version'),
+        ff_format_execution_id ff_list_error_codes ff_now_ms ff_parse_execution_id ff_ping ff_timestamp
+        ff_version'),
     ('admin', '
         ff_initialize ff_set_partition_count ff_test_set_clock'),
     ('producer operator', '

@@ -6,6 +6,7 @@ Generated from the catalogue by `python tools/generate_client.py`; a change made
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from uuid import UUID
 
 from flowfabric_client import rows
@@ -3105,6 +3106,12 @@ def tick(
         rows.ScannerRun,
         True,
     )
+
+
+def timestamp(ms: int) -> Call[datetime]:
+    sql = """
+        select flowfabric.ff_timestamp(p_ms => %(ms)s::bigint)"""
+    return Call("ff_timestamp", sql, {"ms": ms}, None, True)
 
 
 def trim_retention(

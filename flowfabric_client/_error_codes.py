@@ -247,7 +247,7 @@ ERROR_CODES: tuple[ErrorCode, ...] = (
         "ZV023",
         "Validation",
         "terminal",
-        "Use an integer from 0 to 9007199254740991.",
+        "Use an integer from 0 to 31536000000000.",
     ),
     ErrorCode(
         "invalid_frame_type",

@@ -1,13 +1,15 @@
-"""What the clients can do besides calling functions: follow events, tail a stream, wait for an end."""
+"""What the clients can do besides calling functions: follow events, tail a stream, wait, read whole lists."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, Literal, TypedDict, Unpack, overload
+from uuid import UUID
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from flowfabric_client import _calls, rows
 from flowfabric_client._event_source import EventSource
 from flowfabric_client._listening import AsyncListener
 from flowfabric_client._session import AsyncSession, Session
@@ -52,6 +54,19 @@ class EventOptions(ReadingOptions, total=False):
     poll_interval_s: float
     timeout_s: float | None
     listen: bool
+
+
+class ListingOptions(TypedDict, total=False):
+    """Which executions to list."""
+
+    partition_key: int | None
+    namespace: str | None
+    lane_id: str | None
+    public_state: str | None
+    lifecycle_phase: str | None
+    flow_id: UUID | None
+    tag_key: str | None
+    tag_value: str | None
 
 
 def _event_source(
@@ -228,6 +243,25 @@ class WatchingSession(Session):
             waiting(self._send, execution_id, timeout_s=timeout_s, poll_interval_s=poll_interval_s)
         )
 
+    def iter_executions(
+        self, *, after: str | None = None, page_size: int = 1000, **filters: Unpack[ListingOptions]
+    ) -> Iterator[rows.ExecutionListing]:
+        """List executions page by page to the end; each page is a call of its own.
+
+        Rows without an execution id, which only say where a search continues, are left out.
+
+        Args:
+            after: Start after this execution, or after `next_after` of a page.
+            page_size: Rows per page.
+            **filters: See `ListingOptions`.
+        """
+        following = after
+        while page := self._all(_calls.list_executions(after=following, limit=page_size, **filters)):
+            yield from (row for row in page if row.execution_id is not None)
+            following = page[-1].next_after
+            if following is None:
+                return
+
 
 class AsyncWatchingSession(AsyncSession):
     """A session that can also watch; see `WatchingSession` for the arguments."""
@@ -307,3 +341,16 @@ class AsyncWatchingSession(AsyncSession):
         return await self._carry_out(
             waiting(self._send, execution_id, timeout_s=timeout_s, poll_interval_s=poll_interval_s)
         )
+
+    async def iter_executions(
+        self, *, after: str | None = None, page_size: int = 1000, **filters: Unpack[ListingOptions]
+    ) -> AsyncIterator[rows.ExecutionListing]:
+        """List executions page by page to the end; each page is a call of its own."""
+        following = after
+        while page := await self._all(_calls.list_executions(after=following, limit=page_size, **filters)):
+            for row in page:
+                if row.execution_id is not None:
+                    yield row
+            following = page[-1].next_after
+            if following is None:
+                return

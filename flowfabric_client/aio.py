@@ -6,6 +6,7 @@ Generated from the catalogue by `python tools/generate_client.py`; a change made
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from uuid import UUID
 
 from flowfabric_client import _calls, rows
@@ -56,8 +57,8 @@ class AsyncClient(AsyncWatchingSession):
     ) -> rows.AppendedFrame:
         """Appends one frame to the output stream of the attempt whose lease the caller holds.
 
-        Raises: invalid_input, fence_required, partial_fence_triple, retention_limit_exceeded, stream_closed,
-            stale_owner_cannot_append.
+        Raises: invalid_input, payload_too_large, fence_required, partial_fence_triple,
+            retention_limit_exceeded, stream_closed, stale_owner_cannot_append.
         """
         return await self._one(
             _calls.append_frame(
@@ -424,7 +425,7 @@ class AsyncClient(AsyncWatchingSession):
     ) -> rows.ExecutionOutcome:
         """Ends an execution successfully and stores its result.
 
-        Raises: invalid_input, flow_membership_changed and the codes of _ff_check_fence.
+        Raises: invalid_input, payload_too_large, flow_membership_changed and the codes of _ff_check_fence.
         """
         return await self._one(
             _calls.complete_execution(
@@ -518,7 +519,8 @@ class AsyncClient(AsyncWatchingSession):
     ) -> rows.ExecutionOutcome:
         """Creates an execution, at most once per id and per idempotency key; only its kind is required.
 
-        Raises: invalid_input, lane_not_accepting, invalid_policy_json, invalid_capabilities, invalid_tag_key.
+        Raises: invalid_input, payload_too_large, lane_not_accepting, invalid_policy_json,
+            invalid_capabilities, invalid_tag_key.
         """
         return await self._one(
             _calls.create_execution(
@@ -561,7 +563,7 @@ class AsyncClient(AsyncWatchingSession):
         changes no other.
 
         Raises: invalid_input, for the call as a whole. An item's refusal is its row: invalid_input,
-            lane_not_accepting, invalid_policy_json, invalid_capabilities, invalid_tag_key.
+            payload_too_large, lane_not_accepting, invalid_policy_json, invalid_capabilities, invalid_tag_key.
         """
         return await self._all(
             _calls.create_executions(
@@ -2464,6 +2466,12 @@ class AsyncClient(AsyncWatchingSession):
         Raises: invalid_input; a scanner that fails is a row of the answer.
         """
         return await self._all(_calls.tick(limit=limit, scanners=scanners, force=force, max_ms=max_ms))
+
+    async def timestamp(self, ms: int) -> datetime:
+        """The timestamp of an instant in milliseconds since 1970; one that no client can read is the
+        nearest that it can.
+        """
+        return await self._one(_calls.timestamp(ms))
 
     async def trim_retention(
         self,

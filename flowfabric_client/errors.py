@@ -625,7 +625,7 @@ class InvalidSecretHexError(ValidationError, code="invalid_secret_hex"):
 
 
 class InvalidGraceMsError(ValidationError, code="invalid_grace_ms"):
-    """`invalid_grace_ms`, ZV023, terminal. Use an integer from 0 to 9007199254740991."""
+    """`invalid_grace_ms`, ZV023, terminal. Use an integer from 0 to 31536000000000."""
 
 
 class InvalidFrameTypeError(ValidationError, code="invalid_frame_type"):

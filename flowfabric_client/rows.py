@@ -565,17 +565,18 @@ class ExecutionKey:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionListing:
-    """One execution of a list."""
+    """One execution of a list; a row without an execution id says only where the search continues."""
 
-    execution_id: str
-    namespace: str
-    lane_id: str
-    execution_kind: str
-    public_state: PublicState
-    priority: int
-    created_at_ms: int
+    execution_id: str | None
+    namespace: str | None
+    lane_id: str | None
+    execution_kind: str | None
+    public_state: PublicState | None
+    priority: int | None
+    created_at_ms: int | None
     flow_id: UUID | None
     has_more: bool
+    next_after: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -658,18 +659,23 @@ class ExecutionSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ExpiredLeaseListing:
-    """One lease that has run out, and who held it."""
+    """One lease that has run out, and who held it; a row without an execution id says only where the list
+    continues.
+    """
 
-    execution_id: str
-    lease_id: UUID
-    lease_epoch: int
-    attempt_id: UUID
-    attempt_index: int
-    worker_id: str
-    worker_instance_id: str
-    lease_expires_at_ms: int
-    ownership_state: OwnershipState
+    execution_id: str | None
+    lease_id: UUID | None
+    lease_epoch: int | None
+    attempt_id: UUID | None
+    attempt_index: int | None
+    worker_id: str | None
+    worker_instance_id: str | None
+    lease_expires_at_ms: int | None
+    ownership_state: OwnershipState | None
     has_more: bool
+    next_after_expires_at_ms: int | None
+    next_after_partition_key: int | None
+    next_after_execution_id: UUID | None
     takeover_at_ms: int
 
 

@@ -6,7 +6,7 @@
 --
 -- Locks:  ff_partition_config, ACCESS EXCLUSIVE for a moment.
 -- Beside: the functions of the previous release go on working; tags that they set stay where they put them.
--- depends: 0025.owned-cursors-and-locks
+-- depends: 0026.bounded-lists
 
 create table if not exists flowfabric.ff_exec_tag (
     partition_key smallint not null,

@@ -14,6 +14,7 @@ from tests.support.cluster import Connection
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "policies.md").read_text()
 VALUES = {
     "capabilities": "texts",
+    "duration": "duration",
     "fraction": "number from 0 to 1",
     "number": "number",
     "object": "object",

@@ -71,7 +71,9 @@ NULLABLE: dict[str, frozenset[str]] = {
             started_at_ms terminal_at_ms current_attempt_index flow_id blocking_detail
             failure_reason cancellation_reason cancelled_by""",
         "ff_execution_item": "execution_id code sqlstate detail public_state",
-        "ff_execution_listing": "flow_id",
+        "ff_execution_listing": """
+            execution_id namespace lane_id execution_kind public_state priority created_at_ms
+            flow_id next_after""",
         "ff_execution_outcome": "public_state",
         "ff_execution_result": "result result_encoding",
         "ff_execution_snapshot": """
@@ -82,6 +84,10 @@ NULLABLE: dict[str, frozenset[str]] = {
             lease_expired_at_ms lease_revoked_at_ms lease_revoke_reason current_suspension_id
             current_waitpoint_id progress_pct progress_message progress_updated_at_ms
             failure_reason cancellation_reason cancelled_by last_capability_mismatch_at_ms""",
+        "ff_expired_lease_listing": """
+            execution_id lease_id lease_epoch attempt_id attempt_index worker_id
+            worker_instance_id lease_expires_at_ms ownership_state next_after_expires_at_ms
+            next_after_partition_key next_after_execution_id""",
         "ff_expiry": "expired_from public_state",
         "ff_expiry_mark": "reason",
         "ff_explanation": "public_state since_ms until_ms what_to_do detail",
@@ -317,6 +323,7 @@ SCALARS = {
     "jsonb": "JsonObject",
     "smallint": "int",
     "text": "str",
+    "timestamp with time zone": "datetime",
     "uuid": "UUID",
     "void": "None",
     "xid8": "str",
@@ -616,7 +623,7 @@ class Catalogue:
         parts = [
             f'"""Calls: the SQL of every public function, stated once for both clients.\n\n{NOTE}\n"""',
             "from __future__ import annotations",
-            "from collections.abc import Sequence\nfrom typing import Any\nfrom uuid import UUID",
+            "from collections.abc import Sequence\nfrom datetime import datetime\nfrom typing import Any\nfrom uuid import UUID",
             "from flowfabric_client import rows\n"
             "from flowfabric_client._call import EMPTY_OBJECT, Call, JsonObject, json_param, list_param",
             "# Who holds EXECUTE on what, for the login that does not. The admin may call everything.\n"
@@ -652,7 +659,7 @@ class Catalogue:
         parts = [
             f'"""{title}: one method per public function of the engine, without its `ff_`.\n\n{NOTE}\n"""',
             "from __future__ import annotations",
-            "from collections.abc import Sequence\nfrom typing import Any\nfrom uuid import UUID",
+            "from collections.abc import Sequence\nfrom datetime import datetime\nfrom typing import Any\nfrom uuid import UUID",
             "from flowfabric_client import _calls, rows\n"
             f"from flowfabric_client._call import EMPTY_OBJECT, JsonObject\n"
             f"from flowfabric_client._watching import {base}",

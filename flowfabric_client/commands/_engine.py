@@ -118,6 +118,7 @@ class Engine:
         empty: str,
         next_after: Callable[[R], str] | None = None,
         has_more: bool | None = None,
+        following: str | None = None,
     ) -> None:
         """Print a page of a list: a table and how to get the next page, or `items` and `next`.
 
@@ -127,10 +128,12 @@ class Engine:
             empty: What people read if there is nothing.
             next_after: The cursor behind a row; without it there are no pages.
             has_more: Whether there is a next page; by default the rows say so.
+            following: The cursor of the next page, where the caller knows it.
         """
         if has_more is None:
             has_more = bool(rows) and bool(getattr(rows[-1], "has_more", False))
-        following = next_after(rows[-1]) if rows and has_more and next_after else None
+        if following is None and rows and has_more and next_after:
+            following = next_after(rows[-1])
         if self.as_json:
             print_json({"items": [as_dict(row) for row in rows], "next": following})
             return

@@ -141,6 +141,7 @@ def as_dict(row: Any) -> dict[str, Any]:
     """A row of the client as the fields of a JSON object."""
     fields = asdict(row) if is_dataclass(row) and not isinstance(row, type) else dict(row)
     fields.pop("has_more", None)
+    fields.pop("next_after", None)
     return cast("dict[str, Any]", json.loads(json.dumps(fields, default=_as_json)))
 
 

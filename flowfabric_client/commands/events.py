@@ -18,6 +18,8 @@ from flowfabric_client.commands._output import as_dict, console, print_json_line
 from flowfabric_client.events import Event, EventStream
 
 # What the line of an event shows in places of their own.
+#: The end of the year 9999, the last that datetime knows.
+_LAST_MS = 253_402_300_799_999
 _SHOWN_FIRST = {field.name for field in fields(Event)} | {"event_type", "outcome", "execution_id"}
 
 
@@ -84,7 +86,9 @@ def events(
 
 
 def _line(event: Event) -> Text:
-    at = datetime.fromtimestamp(event.occurred_at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    # A time that was stored by other means may be one that Python does not know.
+    at_ms = min(max(event.occurred_at_ms, 0), _LAST_MS)
+    at = datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
     line = Text.assemble((f"{at}Z ", "bright_black"))
     line.append_text(text(getattr(event, "event_type", None) or getattr(event, "outcome", None)))
     line.append(" ").append_text(text(getattr(event, "execution_id", None)))

@@ -102,23 +102,29 @@ def list_(
 ) -> None:
     """List executions in the order of their ids, a page at a time.
 
-    A filter that few executions pass makes the engine read many: prefer the lane and the flow.
+    A filter that few executions pass makes the engine read many, in several calls: prefer the flow.
     """
     tag_key, tag_value = tag or (None, None)
-    found = engine.client.list_executions(
-        public_state=public_state,
-        lifecycle_phase=lifecycle_phase,
-        lane_id=lane_id,
-        namespace=namespace,
-        flow_id=flow_id,
-        tag_key=tag_key,
-        tag_value=tag_value,
-        limit=limit,
-        after=after,
-    )
-    engine.print_page(
-        found, LISTING, empty="There are no such executions.", next_after=lambda row: row.execution_id
-    )
+    found: list[rows.ExecutionListing] = []
+    following = after
+    while len(found) < limit:
+        page = engine.client.list_executions(
+            public_state=public_state,
+            lifecycle_phase=lifecycle_phase,
+            lane_id=lane_id,
+            namespace=namespace,
+            flow_id=flow_id,
+            tag_key=tag_key,
+            tag_value=tag_value,
+            limit=limit - len(found),
+            after=following,
+        )
+        # A row without an id only says where the search continues.
+        found += (row for row in page if row.execution_id is not None)
+        following = page[-1].next_after if page else None
+        if following is None:
+            break
+    engine.print_page(found, LISTING, empty="There are no such executions.", following=following)
 
 
 @executions.command(epilog=examples("flowfabric executions show '{fp:86}:6f1c...'"))

@@ -97,7 +97,7 @@ def show(engine: Engine, flow_id: UUID) -> None:
                 "summary": None if summary is None else as_dict(summary),
                 "joins": [as_dict(join) for join in joins],
                 "members": [as_dict(member) for member in members],
-                "next_member": members[-1].execution_id if members and members[-1].has_more else None,
+                "next_member": members[-1].next_after if members else None,
             }
         )
         return

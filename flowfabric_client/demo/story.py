@@ -292,10 +292,7 @@ class Story:
     def _count(self, client: Client, connection: psycopg.Connection) -> None:
         summary = self.summary
         states: Counter[str] = Counter()
-        after = None
-        while page := client.list_executions(namespace="demo", after=after, limit=500):
-            states.update(execution.public_state for execution in page)
-            after = page[-1].execution_id
+        states.update(str(execution.public_state) for execution in client.iter_executions(namespace="demo"))
         summary.by_state = dict(sorted(states.items()))
         summary.executions = states.total()
         [tokens] = client.get_budget_usage(plan.BUDGET)

@@ -29,7 +29,7 @@ where p.pronamespace = 'flowfabric'::regnamespace;
 create temporary view inlined as
 select r.oid
 from routine as r
-where r.name in ('ff_now_ms', 'ff_format_execution_id') and r.language = 'sql';
+where r.name in ('ff_now_ms', 'ff_format_execution_id', 'ff_timestamp') and r.language = 'sql';
 
 select ok(exists (select from routine as r where not r.is_internal), 'public functions are installed');
 select ok(exists (select from routine as r where r.is_internal), 'internal functions are installed');

@@ -174,6 +174,7 @@ insert into specified values
     ('ff_test_set_clock', 'admin'),
     ('ff_tick', 'worker, operator'),
     ('ff_tick_loop', 'operator'),
+    ('ff_timestamp', 'every role'),
     ('ff_trim_retention', 'operator'),
     ('ff_unblock_execution', 'operator'),
     ('ff_update_progress', 'worker'),
@@ -202,7 +203,7 @@ select p.oid, p.proname::text as function_name, p.oid::regprocedure::text as sig
 from pg_proc as p
 where p.pronamespace = 'flowfabric'::regnamespace and p.proname like 'ff\_%';
 
-select is((select count(*) from specified), 174::bigint, 'the table above has all functions of the specification');
+select is((select count(*) from specified), 175::bigint, 'the table above has all functions of the specification');
 
 select is_empty(
     $$ select i.signature from installed as i

@@ -20,6 +20,7 @@ select results_eq(
         ('flow_retention_ms', 604800000),
         ('lease_events', 1),
         ('max_cycle_check_nodes', 10000),
+        ('max_payload_bytes', 16777216),
         ('max_signals_per_execution', 10000),
         ('max_submit_edges', 100000),
         ('max_submit_members', 10000),
@@ -61,7 +62,7 @@ select is_empty(
 set local role flowfabric_reader;
 select count(*) as listed from flowfabric.ff_list_settings() \gset
 reset role;
-select is(:listed::bigint, 26::bigint, 'a reader sees all of them');
+select is(:listed::bigint, 27::bigint, 'a reader sees all of them');
 
 select throws_ok(
     $$ select flowfabric._ff_setting_value('max_sync_depht') $$, 'P0002', $$there is no setting 'max_sync_depht'$$,

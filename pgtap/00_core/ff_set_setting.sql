@@ -1,7 +1,7 @@
 -- Changing a setting: known names, ranges, and the way back.
 begin;
 \ir ../helpers.sql
-select plan(35);
+select plan(40);
 
 delete from flowfabric.ff_setting where name not like 'test\_clock%';
 prepare set_setting (text, bigint) as select outcome, previous_value from flowfabric.ff_set_setting($1, $2);
@@ -48,14 +48,16 @@ select lives_ok(
     format('execute set_setting(%L, %s)', s.name, s.value), s.name || ' may be ' || s.value)
 from (values
     ('notify_eligible', 0), ('notify_eligible', 2), ('emit_lease_renewed', 1), ('lease_events', 0),
-    ('default_retention_ms', 0), ('claim_floor_recheck_ms', 0), ('max_sync_edges', 9007199254740991)
+    ('default_retention_ms', 0), ('claim_floor_recheck_ms', 0), ('max_sync_edges', 9007199254740991),
+    ('default_retention_ms', 31536000000000), ('max_payload_bytes', 65536), ('max_payload_bytes', 268435456)
 ) as s (name, value);
 select throws_ok(
     format('execute set_setting(%L, %s)', s.name, s.value), 'ZV001', 'invalid_input',
     s.name || ' may not be ' || s.value)
 from (values
     ('notify_eligible', 3), ('notify_stream', -1), ('emit_lease_renewed', 2), ('lease_events', 2),
-    ('default_retention_ms', -1), ('default_retention_ms', 9007199254740992), ('max_sync_edges', -9223372036854775808)
+    ('default_retention_ms', -1), ('default_retention_ms', 31536000000001), ('max_payload_bytes', 65535),
+    ('max_payload_bytes', 268435457), ('max_sync_edges', -9223372036854775808)
 ) as s (name, value);
 select is(
     ff_tap.error_of($$ execute set_setting('notify_eligible', 3) $$) - 'code',

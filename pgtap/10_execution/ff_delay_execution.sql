@@ -1,7 +1,7 @@
 -- Delay: giving work back until a time, with the same attempt to go on later.
 begin;
 \ir ../helpers.sql
-select plan(54);
+select plan(58);
 
 select ff_tap.freeze_time(1000);
 \set execution '{fp:86}:00000000-0000-4000-8000-000000000001'
@@ -97,12 +97,18 @@ select is(
 from (values
     (4, 5::bigint, 'a time in the past is kept: the next scan promotes'),
     (5, 7100, 'the present is kept, too'),
-    (6, -9223372036854775808, 'the smallest number is a time'),
-    (7, 9223372036854775807, 'the largest number is a time')
+    (6, 0, 'time begins in 1970'),
+    (7, 253402300799999, 'and ends with the year 9999')
 ) as t (n, until_ms, fact);
 select is(
     ff_tap.public_state(ff_tap.core('{fp:86}:00000000-0000-4000-8000-000000000004')), 'delayed'::flowfabric.ff_public_state,
     'a delay until the past is a delay');
+select is(
+    ff_tap.error_of(format('execute delay(%L, %s)', '{fp:86}:00000000-0000-4000-8000-0000ffffffff', t.until_ms)) - 'fn',
+    jsonb_build_object(
+        'code', 'invalid_input', 'field', 'delay_until_ms', 'reason', 'out_of_range', 'value', t.until_ms::text),
+    t.until_ms || ' is no time')
+from (values (-1::bigint), (-9223372036854775808), (253402300800000), (9223372036854775807)) as t (until_ms);
 select is(
     ff_tap.error_of(format('execute delay(%L, null)', '{fp:86}:00000000-0000-4000-8000-0000ffffffff')) - 'fn',
     '{"code": "invalid_input", "field": "delay_until_ms", "reason": "null"}',

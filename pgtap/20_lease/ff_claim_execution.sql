@@ -253,9 +253,9 @@ select is(
         (8, 'pool', 'pool-1', 86400001, null, null, null),
         (9, 'pool', 'pool-1', 600, E'\t', null, null),
         (10, 'pool', 'pool-1', 600, '', -1, null),
-        (11, 'pool', 'pool-1', 600, null, 9007199254740992, null),
+        (11, 'pool', 'pool-1', 600, null, 31536000000001, null),
         (12, 'pool', 'pool-1', 600, null, null, -1),
-        (13, 'pool', 'pool-1', 600, null, null, 9007199254740992)
+        (13, 'pool', 'pool-1', 600, null, null, 253402300800000)
     ) as b (number, worker, instance, ttl, lane, timeout, deadline)),
     '{worker_id,worker_id,worker_id,worker_instance_id,worker_instance_id,lease_ttl_ms,lease_ttl_ms,lease_ttl_ms,
       lane_id,attempt_timeout_ms,attempt_timeout_ms,execution_deadline_at_ms,execution_deadline_at_ms}'::text[],
@@ -280,7 +280,7 @@ select ff_tap.execution(:'longest');
 execute grant_to(:'longest', 'pool');
 select lives_ok(
     format(
-        'execute call(%L, ''pool'', ''pool-1'', 86400000, ''default'', 9007199254740991, 9007199254740991, ''{}'')',
+        'execute call(%L, ''pool'', ''pool-1'', 86400000, ''default'', 31536000000000, 253402300799999, ''{}'')',
         :'longest'),
     'the largest times are accepted');
 

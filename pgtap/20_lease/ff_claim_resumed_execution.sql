@@ -215,9 +215,9 @@ select is(
         (5, 'pool', 'pool-1', 86400001, null, null, null),
         (6, 'pool', 'pool-1', 600, 'ü', null, null),
         (7, 'pool', 'pool-1', 600, null, -1, null),
-        (8, 'pool', 'pool-1', 600, null, 9007199254740992, null),
+        (8, 'pool', 'pool-1', 600, null, 31536000000001, null),
         (9, 'pool', 'pool-1', 600, null, null, -1),
-        (10, 'pool', 'pool-1', 600, null, null, 9007199254740992)
+        (10, 'pool', 'pool-1', 600, null, null, 253402300800000)
     ) as b (number, worker, instance, ttl, lane, timeout, deadline)),
     '{worker_id,worker_instance_id,lease_ttl_ms,lease_ttl_ms,lease_ttl_ms,lane_id,remaining_attempt_timeout_ms,
       remaining_attempt_timeout_ms,execution_deadline_at_ms,execution_deadline_at_ms}'::text[],

@@ -173,9 +173,9 @@ select is(
         (6, 600, null, 'a b', null, null, null),
         (7, 600, null, null, repeat('i', 257), null, null),
         (8, 600, null, null, null, -1, null),
-        (9, 600, null, null, null, 9007199254740992, null),
+        (9, 600, null, null, null, 31536000000001, null),
         (10, 600, null, null, null, null, -1),
-        (11, 600, null, null, null, null, 9007199254740992)
+        (11, 600, null, null, null, null, 253402300800000)
     ) as b (number, ttl, lane, worker, instance, timeout, deadline)),
     '{lease_ttl_ms,lease_ttl_ms,lease_ttl_ms,lease_ttl_ms,lane_id,worker_id,worker_instance_id,attempt_timeout_ms,
       attempt_timeout_ms,execution_deadline_at_ms,execution_deadline_at_ms}'::text[],

@@ -41,7 +41,8 @@ select is(
         'execution_id', ff_tap.id(5), 'lease_id', md5('lease5')::uuid, 'lease_epoch', 1,
         'attempt_id', md5('attempt5')::uuid, 'attempt_index', 0, 'worker_id', 'worker',
         'worker_instance_id', 'worker-1', 'lease_expires_at_ms', 1400, 'ownership_state', 'leased', 'has_more', true,
-        'takeover_at_ms', 1400),
+        'next_after_expires_at_ms', 1400, 'next_after_partition_key', 86,
+        'next_after_execution_id', right(ff_tap.id(5), 36), 'takeover_at_ms', 1400),
     'with the lease, who held it and when it may be taken over');
 select is(ff_tap.expired(p_as_of_ms => 1450), '{5}', 'as of an earlier time');
 select is(ff_tap.expired(p_as_of_ms => 9000), '{5,1,2,3,4,6}', 'or of a later one');

@@ -1,7 +1,7 @@
 -- Pending waitpoints: who may open a door to an execution before it is suspended, and for how long.
 begin;
 \ir helpers.sql
-select plan(34);
+select plan(35);
 
 select ff_tap.freeze_time(1000);
 \set execution '{fp:86}:00000000-0000-4000-8000-000000000001'
@@ -69,8 +69,13 @@ select throws_ok(
 select ff_tap.signing_key();
 select is(
     (select w.expires_at_ms from flowfabric.ff_create_pending_waitpoint(
-        :'execution', ff_tap.lease_id(), 7, ff_tap.attempt_id(), repeat('k', 512), 9223372036854775807) as w),
-    9007199254740991::bigint, 'a life beyond all times ends at the last one; a key may have 512 bytes');
+        :'execution', ff_tap.lease_id(), 7, ff_tap.attempt_id(), repeat('k', 512), 31536000000000) as w),
+    flowfabric.ff_now_ms() + 31536000000000, 'a waitpoint may live for a thousand years; a key may have 512 bytes');
+select is(
+    ff_tap.error_of(format(
+        $$select flowfabric.ff_create_pending_waitpoint(%L, ff_tap.lease_id(), 7, ff_tap.attempt_id(), 'k', 31536000000001)$$,
+        :'execution')) ->> 'field',
+    'expires_in_ms', 'and not for longer');
 
 -- The fence
 create temporary table held as select ff_tap.suspension_rows() as rows;

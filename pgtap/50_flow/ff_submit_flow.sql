@@ -304,7 +304,7 @@ from (values
     ),
     (
         '{"members": [{"name": "a", "delay_until_ms": 1e300}]}', 'members[0].delay_until_ms', 'delay_until_ms',
-        'out_of_range', 'a time is within 2^53'
+        'out_of_range', 'a number is within 2^53'
     ),
     ('{"members": [{"name": "a", "policy": 7}]}', 'members[0].policy', 'policy', 'not_object', 'a policy is an object'),
     ('{"members": [{"name": "a", "nmae": 7}]}', 'members[0].nmae', 'nmae', 'unknown_key', 'a misspelt key is refused'),

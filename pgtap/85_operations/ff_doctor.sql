@@ -104,7 +104,7 @@ select is(ff_tap.found('functions'), '{}', 'functions: all is well again');
 
 -- grants
 select is(
-    (select count(*) from flowfabric._ff_public_functions()), 175::bigint, 'grants: the list has every public function');
+    (select count(*) from flowfabric._ff_public_functions()), 176::bigint, 'grants: the list has every public function');
 revoke execute on function flowfabric.ff_tick(integer, text[], boolean, integer) from flowfabric_worker;
 select is(
     ff_tap.found('grants'), '{"critical: Grants are missing: ff_tick to flowfabric_worker."}', 'grants: one that is missing');

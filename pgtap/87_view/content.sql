@@ -75,7 +75,7 @@ select results_eq(
 select ff_tap.execution(ff_tap.id(4), p_delay_until_ms => 253402300799999);
 select is(
     (select x.delayed_until from flowfabric.ff_v_execution as x where x.execution_id = ff_tap.id(4)),
-    ff_tap.at(253402300799999), 'ff_v_execution: the end of the year 9999 is a time');
+    '9999-12-31 00:00+00'::timestamptz, 'ff_v_execution: the last day of the year 9999 is shown');
 
 -- ff_v_suspension
 select ff_tap.suspended_execution(ff_tap.id(5));

@@ -89,7 +89,7 @@ insert into flowfabric.ff_flow_core (
     partition_key, flow_id, flow_kind, namespace, public_flow_state, node_count, created_at_ms, last_mutation_at_ms)
 values (86, :'flow', 'test', 'default', 'open', 3, 1000, 9007199254740991);
 select flowfabric.ff_create_execution(
-    'test', p_execution_id => :'execution', p_idempotency_key => 'key', p_dedup_ttl_ms => 9007199254740991);
+    'test', p_execution_id => :'execution', p_idempotency_key => 'key', p_dedup_ttl_ms => 31536000000000);
 -- An attempt with a policy of its own has its row from the start.
 select flowfabric.ff_issue_grant_and_claim(
     :'execution', 30000, p_lease_id => ff_tap.lease_id(), p_attempt_id => ff_tap.attempt_id(),
@@ -277,7 +277,7 @@ select flowfabric.ff_set_setting('default_retention_ms', 2001);
 select results_eq('execute trim(100, null, null)', 'values (0, 0, 0, 0, false)', 'the setting decides otherwise');
 select flowfabric.ff_set_setting('default_retention_ms', 2000);
 select results_eq('execute trim(100, null, null)', 'values (1, 0, 0, 0, false)', 'at once');
-select flowfabric.ff_set_setting('default_retention_ms', 9007199254740991);
+select flowfabric.ff_set_setting('default_retention_ms', 31536000000000);
 select results_eq('execute trim(100, null, null)', 'values (0, 0, 0, 0, false)', 'the largest value keeps all');
 select flowfabric.ff_set_setting('default_retention_ms', 86400000);
 
@@ -453,9 +453,9 @@ select throws_ok('execute trim(10001, null, null)', 'ZV001', 'invalid_input', 'a
 select throws_ok('execute trim(null, null, null)', 'ZV001', 'invalid_input', 'a limit is required');
 select throws_ok('execute trim(1, null, -1)', 'ZV001', 'invalid_input', 'a retention is not negative');
 select is(
-    ff_tap.error_of('execute trim(1, null, 9007199254740992)'),
+    ff_tap.error_of('execute trim(1, null, 31536000000001)'),
     '{"code": "invalid_input", "fn": "ff_trim_retention", "field": "retention_ms", "reason": "out_of_range",
-      "value": "9007199254740992"}',
+      "value": "31536000000001"}',
     'and is a number that every client can hold');
 select throws_ok($$execute trim(1, 'ä', null)$$, 'ZV001', 'invalid_input', 'a lane is printable ASCII');
 select is(current_setting('lock_timeout'), '0', 'the caller keeps its own lock timeout');

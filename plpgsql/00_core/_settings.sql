@@ -1,5 +1,5 @@
--- Settings: every name the engine reads, with its default and range, stated here and nowhere else. No value is beyond
--- 2^53 - 1, so that a sum with the clock cannot overflow.
+-- Settings: every name the engine reads, with its default and range, stated here and nowhere else. Numbers end at
+-- 2^53 - 1, which every client holds exactly, and durations at 1000 years.
 
 create or replace function flowfabric._ff_known_settings()
 returns table (name text, default_value bigint, max_value bigint)
@@ -16,13 +16,13 @@ as $$
     ('notify_worker', 1, 2),
     ('notify_dispatch', 1, 2),
     ('notify_stream', 1, 2),
-    ('event_retention_completion_ms', 604800000, 9007199254740991),
-    ('event_retention_lease_ms', 604800000, 9007199254740991),
-    ('event_retention_signal_ms', 604800000, 9007199254740991),
-    ('event_retention_operator_ms', 604800000, 9007199254740991),
-    ('event_retention_worker_ms', 604800000, 9007199254740991),
-    ('default_retention_ms', 86400000, 9007199254740991),
-    ('flow_retention_ms', 604800000, 9007199254740991),
+    ('event_retention_completion_ms', 604800000, 31536000000000),
+    ('event_retention_lease_ms', 604800000, 31536000000000),
+    ('event_retention_signal_ms', 604800000, 31536000000000),
+    ('event_retention_operator_ms', 604800000, 31536000000000),
+    ('event_retention_worker_ms', 604800000, 31536000000000),
+    ('default_retention_ms', 86400000, 31536000000000),
+    ('flow_retention_ms', 604800000, 31536000000000),
     ('max_signals_per_execution', 10000, 9007199254740991),
     ('max_cycle_check_nodes', 10000, 9007199254740991),
     ('max_sync_depth', 50, 9007199254740991),
@@ -30,11 +30,22 @@ as $$
     ('max_sync_cancels', 256, 9007199254740991),
     ('max_submit_members', 10000, 9007199254740991),
     ('max_submit_edges', 100000, 9007199254740991),
-    ('claim_floor_recheck_ms', 1000, 9007199254740991),
-    ('claim_floor_lag_ms', 100, 9007199254740991)
+    ('claim_floor_recheck_ms', 1000, 31536000000000),
+    ('claim_floor_lag_ms', 100, 31536000000000),
+    -- The largest one, as hexadecimal text, is half of what a field can hold.
+    ('max_payload_bytes', 16777216, 268435456)
 $$;
 comment on function flowfabric._ff_known_settings() is
-'Internal: the settings of the engine, their defaults and their largest values; the smallest is always 0.';
+'Internal: the settings of the engine, their defaults and their largest values.';
+
+create or replace function flowfabric._ff_smallest_value(p_name text)
+returns bigint
+language sql immutable parallel safe
+as $$
+    select case p_name when 'max_payload_bytes' then 65536 else 0 end
+$$;
+comment on function flowfabric._ff_smallest_value(text) is
+'Internal: the smallest value of a setting: 64 KiB for payloads, which are accepted without reading it, else 0.';
 
 -- Without arguments and immutable, so that a plan has the object in it and not the call.
 create or replace function flowfabric._ff_default_settings()

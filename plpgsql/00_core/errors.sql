@@ -107,7 +107,7 @@ with catalogue (code, sqlstate, category, retry_class, hint) as (
         'invalid_secret_hex', 'ZV022', 'Validation', 'terminal',
         'The secret must be a non-empty hex string of even length.'
     ),
-    ('invalid_grace_ms', 'ZV023', 'Validation', 'terminal', 'Use an integer from 0 to 9007199254740991.'),
+    ('invalid_grace_ms', 'ZV023', 'Validation', 'terminal', 'Use an integer from 0 to 31536000000000.'),
     (
         'invalid_frame_type', 'ZV024', 'Validation', 'soft_error',
         'Use a frame type that the readers of the stream know.'

@@ -23,7 +23,7 @@ begin
         perform flowfabric._ff_raise_unknown(
             c_fn, 'name', p_name, array(select k.name from flowfabric._ff_known_settings() as k order by k.name));
     end if;
-    if p_value not between 0 and v_max_value then
+    if p_value not between flowfabric._ff_smallest_value(p_name) and v_max_value then
         perform flowfabric._ff_raise_invalid(c_fn, 'value', 'out_of_range', p_value::text);
     end if;
 

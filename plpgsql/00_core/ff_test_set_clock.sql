@@ -12,8 +12,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     c_fn constant text := 'ff_test_set_clock';
-    -- The year 9999: later times would overflow what clients can show, and sums of times stay far from bigint's end.
-    c_max_ms constant bigint := 253402300799999;
+    c_max_ms constant bigint := flowfabric._ff_last_ms();
     v_frozen_at_ms bigint;
     v_offset_ms bigint;
 begin
@@ -47,6 +46,13 @@ begin
             when 'offset' then p_ms
             else coalesce(v_offset_ms, 0) + p_ms
         end;
+    end if;
+
+    -- Steps add up: the clock itself must stay within those years.
+    if coalesce(v_frozen_at_ms, floor(extract(epoch from clock_timestamp()) * 1000) + coalesce(v_offset_ms, 0))
+        not between 0 and c_max_ms
+    then
+        perform flowfabric._ff_raise_invalid(c_fn, 'ms', 'out_of_range', p_ms::text);
     end if;
 
     delete from flowfabric.ff_setting as s where s.name in ('test_clock_frozen_at_ms', 'test_clock_offset_ms');

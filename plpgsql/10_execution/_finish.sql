@@ -170,7 +170,8 @@ comment on function flowfabric._ff_is_due(flowfabric.ff_exec_core, text, bigint)
 create or replace function flowfabric._ff_store_result(
     p_key flowfabric.ff_execution_key,
     p_result bytea,
-    p_result_encoding text
+    p_result_encoding text,
+    p_fn text
 )
 returns void
 language plpgsql volatile
@@ -178,11 +179,15 @@ set enable_seqscan = off
 set jit = off
 as $$
 begin
+    if octet_length(p_result) > 65536 or octet_length(p_result_encoding) > 256 then
+        perform flowfabric._ff_check_payload_size(octet_length(p_result), 'result', p_fn);
+        perform flowfabric._ff_check_label(p_result_encoding, 'result_encoding', p_fn);
+    end if;
     insert into flowfabric.ff_exec_payload as p (partition_key, execution_id, result, result_encoding)
     values (p_key.partition_key, p_key.execution_id, p_result, nullif(p_result_encoding, ''))
     on conflict (partition_key, execution_id) do update
     set result = excluded.result, result_encoding = excluded.result_encoding;
 end;
 $$;
-comment on function flowfabric._ff_store_result(flowfabric.ff_execution_key, bytea, text) is
-'Internal: stores the bytes of a successful completion.';
+comment on function flowfabric._ff_store_result(flowfabric.ff_execution_key, bytea, text, text) is
+'Internal: stores the bytes of a successful completion; raises payload_too_large or invalid_input for their size.';

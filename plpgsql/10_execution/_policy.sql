@@ -32,6 +32,9 @@ returns void
 language plpgsql stable
 as $$
 begin
+    if flowfabric._ff_is_large(p_retry_policy) then
+        perform flowfabric._ff_raise_invalid_policy('{}'::text[], 'too_large', p_fn);
+    end if;
     if not flowfabric._ff_is_retry_policy(p_retry_policy) then
         perform flowfabric._ff_raise(
             'invalid_policy_json', p_fn, flowfabric._ff_policy_error(p_retry_policy, 'retry_policy'));
@@ -54,6 +57,9 @@ declare
     v_is_wrong boolean;
     v_unknown_id text;
 begin
+    if flowfabric._ff_is_large(p_policy) then
+        perform flowfabric._ff_raise_invalid_policy('{}'::text[], 'too_large', p_fn);
+    end if;
     v_is_wrong := case
         when p_policy @? flowfabric._ff_policy_fault(null) then true
         else p_policy - flowfabric._ff_policy_keys_at('{}', null) <> '{}' end;
@@ -123,6 +129,20 @@ $$;
 comment on function flowfabric._ff_is_tag_key(text) is
 'Internal: whether a text can be a tag key: an owner, a dot, a field.';
 
+-- An empty path gives the tags themselves, but never compressed (_ff_is_large).
+create or replace function flowfabric._ff_check_tags_size(p_tags jsonb, p_fn text)
+returns void
+language plpgsql stable
+as $$
+begin
+    if pg_column_size(p_tags #> '{}') > 65536 then
+        perform flowfabric._ff_raise_invalid(p_fn, 'tags', 'too_large');
+    end if;
+end;
+$$;
+comment on function flowfabric._ff_check_tags_size(jsonb, text) is
+'Internal: raises invalid_input for tags that take more than 64 KiB together.';
+
 create or replace function flowfabric._ff_check_tags_shape(p_tags jsonb, p_fn text)
 returns void
 language plpgsql stable
@@ -131,6 +151,7 @@ begin
     if jsonb_typeof(p_tags) <> 'object' then
         perform flowfabric._ff_raise_invalid(p_fn, 'tags', 'not_object', p_tags::text);
     end if;
+    perform flowfabric._ff_check_tags_size(p_tags, p_fn);
     if exists (select from jsonb_each(p_tags) as t where jsonb_typeof(t.value) <> 'string') then
         perform flowfabric._ff_raise_invalid(p_fn, 'tags', 'not_string', p_tags::text);
     end if;

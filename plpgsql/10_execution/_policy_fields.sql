@@ -15,20 +15,20 @@ as $$
     (array['retry_policy', 'max_retries'], 'number', null, null),
     (array['retry_policy', 'backoff'], 'object', null, null),
     (array['retry_policy', 'backoff', 'type'], 'word', array['exponential', 'fixed'], null),
-    (array['retry_policy', 'backoff', 'initial_delay_ms'], 'number', null, 'exponential'),
-    (array['retry_policy', 'backoff', 'max_delay_ms'], 'number', null, 'exponential'),
+    (array['retry_policy', 'backoff', 'initial_delay_ms'], 'duration', null, 'exponential'),
+    (array['retry_policy', 'backoff', 'max_delay_ms'], 'duration', null, 'exponential'),
     (array['retry_policy', 'backoff', 'multiplier'], 'number', null, 'exponential'),
-    (array['retry_policy', 'backoff', 'delay_ms'], 'number', null, 'fixed'),
+    (array['retry_policy', 'backoff', 'delay_ms'], 'duration', null, 'fixed'),
     (array['retry_policy', 'backoff', 'jitter'], 'fraction', null, null),
     (array['retry_policy', 'retryable_categories'], 'texts', null, null),
     (array['timeout_policy'], 'object', null, null),
-    (array['timeout_policy', 'attempt_timeout_ms'], 'number', null, null),
+    (array['timeout_policy', 'attempt_timeout_ms'], 'duration', null, null),
     (array['max_reclaim_count'], 'number', null, null),
     (array['max_replay_count'], 'number', null, null),
     (array['max_signals_per_execution'], 'number', null, null),
-    (array['dedup_window_ms'], 'number', null, null),
+    (array['dedup_window_ms'], 'duration', null, null),
     (array['stream_policy'], 'object', null, null),
-    (array['stream_policy', 'retention_ttl_ms'], 'number', null, null),
+    (array['stream_policy', 'retention_ttl_ms'], 'duration', null, null),
     (array['budget_ids'], 'texts', null, null),
     (array['quota_policy_id'], 'text', null, null)
 $$;
@@ -99,6 +99,7 @@ as $$
                 case k.kind
                     when 'object' then '@.type() != "object"'
                     when 'number' then '@.type() != "number" || @ < 0 || @ > 9007199254740991'
+                    when 'duration' then '@.type() != "number" || @ < 0 || @ > ' || flowfabric._ff_longest_ms()::text
                     when 'fraction' then '@.type() != "number" || @ < 0 || @ > 1'
                     when 'text' then '@.type() != "string"'
                     when 'texts' then '@.type() != "array" || exists(@[*] ? (@.type() != "string"))'
@@ -213,9 +214,10 @@ language sql immutable parallel safe
 as $$
     select case
         when p_kind = 'object' and jsonb_typeof(p_value) <> 'object' then 'not_object'
-        when p_kind in ('number', 'fraction') and (
+        when p_kind in ('number', 'duration', 'fraction') and (
             jsonb_typeof(p_value) <> 'number' or p_value::numeric < 0) then 'not_number'
         when p_kind = 'number' and p_value::numeric > 9007199254740991 then 'out_of_range'
+        when p_kind = 'duration' and p_value::numeric > flowfabric._ff_longest_ms() then 'out_of_range'
         when p_kind = 'fraction' and p_value::numeric > 1 then 'out_of_range'
         when p_kind in ('text', 'word') and jsonb_typeof(p_value) <> 'string' then 'not_string'
         when p_kind = 'word' and p_value #>> '{}' <> all (p_legal_values) then 'unknown_value'

@@ -36,6 +36,7 @@ begin
     if p_reason is null then
         perform flowfabric._ff_raise_invalid(c_fn, 'reason', 'null');
     end if;
+    perform flowfabric._ff_check_reason(p_reason, 'reason', c_fn);
     if v_source <> all (flowfabric._ff_legal_values('ff_cancel_execution.source')) then
         perform flowfabric._ff_raise_unknown(
             c_fn, 'source', p_source, flowfabric._ff_legal_values('ff_cancel_execution.source'));

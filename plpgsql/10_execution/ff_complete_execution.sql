@@ -5,7 +5,7 @@
 -- Writes: ff_exec_core, ff_lease_event, ff_completion_event; ff_attempt if the attempt has a row; ff_exec_payload with
 --         a result; ff_stream_meta of a stream that exists; the quota slot, the open budget reservations and the edges
 --         of a flow member.
--- Raises: invalid_input, flow_membership_changed and the codes of _ff_check_fence.
+-- Raises: invalid_input, payload_too_large, flow_membership_changed and the codes of _ff_check_fence.
 -- Retry:  safe; a repeat answers execution_not_active, whose detail tells whether the first call won.
 --
 -- The lease holder of an execution without a flow takes a quick way through the body: scalars instead of the composite
@@ -106,7 +106,7 @@ begin
             v_key.partition_key, v_key.execution_id, v_attempt_index, 'attempt_success', false, v_now_ms);
     end if;
     if length(p_result) > 0 then
-        perform flowfabric._ff_store_result(v_key, p_result, p_result_encoding);
+        perform flowfabric._ff_store_result(v_key, p_result, p_result_encoding, c_fn);
     end if;
     -- The columns of _ff_set_unowned_state that can differ: an active, leased row has no delay, block, suspension or
     -- mark of a lost lease.
@@ -202,7 +202,7 @@ begin
 
     perform flowfabric._ff_end_attempt(v_exec, 'ended_success', null, null, 'attempt_success', v_now_ms);
     if length(p_result) > 0 then
-        perform flowfabric._ff_store_result(p_key, p_result, p_result_encoding);
+        perform flowfabric._ff_store_result(p_key, p_result, p_result_encoding, p_fn);
     end if;
     perform flowfabric._ff_become_terminal(v_exec, 'success', 'completed', v_now_ms);
     return row('completed', flowfabric._ff_wire_id(v_exec), 'completed')::flowfabric.ff_execution_outcome;

@@ -5,8 +5,8 @@
 --         execution_id); in a plain batch, whose ids are nobody else's, in any order.
 -- Writes: ff_exec_core; ff_exec_payload but for small payloads alone; ff_execution_idempotency for items with a key;
 --         ff_lane_registry and ff_capability_set at the first use of a lane or of a set of capabilities.
--- Raises: invalid_input, for the call as a whole. An item's refusal is its row: invalid_input, lane_not_accepting,
---         invalid_policy_json, invalid_capabilities, invalid_tag_key.
+-- Raises: invalid_input, for the call as a whole. An item's refusal is its row: invalid_input, payload_too_large,
+--         lane_not_accepting, invalid_policy_json, invalid_capabilities, invalid_tag_key.
 -- Retry:  safe for items with an id or an idempotency key: the repeat answers `duplicate`. Others are created again.
 --
 -- Items behave as if they had been created one after another. In a batch without repeats that needs no order: an item
@@ -81,6 +81,9 @@ begin
     end if;
     if not flowfabric._ff_is_name(v_namespace) then
         perform flowfabric._ff_raise_invalid_name(v_namespace, 'namespace', c_fn);
+    end if;
+    if num_nonnulls(p_creator_identity, p_dedup_ttl_ms) > 0 then
+        perform flowfabric._ff_check_creation_limits(null, null, p_creator_identity, null, null, p_dedup_ttl_ms, c_fn);
     end if;
     if v_count = 0 then
         return;
@@ -171,8 +174,25 @@ declare
         select gen_random_uuid() as id from generate_series(1, cardinality(p_execution_kinds)) order by id);
     v_now_ms bigint;
 begin
-    if ('' <> all (p_execution_kinds)) is not true or cardinality(v_partition_keys) < cardinality(v_lane_ids) then
+    -- Kinds and encodings are nearly always one; of small payloads the array itself is small.
+    if cardinality(v_partition_keys) < cardinality(v_lane_ids)
+        or (0 > any (p_deadlines_at_ms) or flowfabric._ff_last_ms() < any (p_deadlines_at_ms)) is true
+    then
         return;
+    end if;
+    if (p_execution_kinds[1] = all (p_execution_kinds)
+        and octet_length(p_execution_kinds[1]) between 1 and 256
+        and (p_payload_encodings is null or (
+            p_payload_encodings[1] = all (p_payload_encodings) and octet_length(p_payload_encodings[1]) <= 256))
+        and coalesce(pg_column_size(p_payloads), 0) <= 65536) is not true
+    then
+        if exists (
+            select from unnest(p_execution_kinds, p_payload_encodings, p_payloads) as u (kind, encoding, payload)
+            where (octet_length(u.kind) between 1 and 256) is not true
+                or octet_length(u.encoding) > 256 or octet_length(u.payload) > 65536)
+        then
+            return;
+        end if;
     end if;
     v_now_ms := flowfabric.ff_now_ms();
     -- Whatever reads the items reads them in their order.
@@ -281,20 +301,39 @@ begin
                 i.execution_kind, i.lane_id, i.idempotency_key, i.execution_id, v_partitions, p_fn)
             order by i.item)
         into v_keys
-        from unnest(p_execution_kinds, p_lane_ids, p_idempotency_keys, p_execution_ids)
-            with ordinality as i (execution_kind, lane_id, idempotency_key, execution_id, item);
+        from unnest(
+            p_execution_kinds, p_lane_ids, p_idempotency_keys, p_execution_ids, p_payloads, p_payload_encodings,
+            p_delay_until_ms, p_deadlines_at_ms)
+            with ordinality as i (
+                execution_kind, lane_id, idempotency_key, execution_id, payload, payload_encoding, delay_until_ms,
+                deadline_at_ms, item)
+        where (
+            coalesce(octet_length(i.payload), 0) <= 65536 and coalesce(octet_length(i.payload_encoding), 0) <= 256
+            and coalesce(i.delay_until_ms, 0) between 0 and flowfabric._ff_last_ms()
+            and coalesce(i.deadline_at_ms, 0) between 0 and flowfabric._ff_last_ms()
+        ) or flowfabric._ff_check_creation_limits(
+            i.payload, i.payload_encoding, null, i.delay_until_ms, i.deadline_at_ms, null, p_fn);
     exception
         when sqlstate 'ZV000' then
             v_keys := array_fill(null::flowfabric.ff_execution_key, array[v_count]);
             for v_item in
-                select i.execution_kind, i.lane_id, i.idempotency_key, i.execution_id, i.item
-                from unnest(p_execution_kinds, p_lane_ids, p_idempotency_keys, p_execution_ids)
-                    with ordinality as i (execution_kind, lane_id, idempotency_key, execution_id, item)
+                select
+                    i.execution_kind, i.lane_id, i.idempotency_key, i.execution_id, i.payload, i.payload_encoding,
+                    i.delay_until_ms, i.deadline_at_ms, i.item
+                from unnest(
+                    p_execution_kinds, p_lane_ids, p_idempotency_keys, p_execution_ids, p_payloads,
+                    p_payload_encodings, p_delay_until_ms, p_deadlines_at_ms)
+                    with ordinality as i (
+                        execution_kind, lane_id, idempotency_key, execution_id, payload, payload_encoding,
+                        delay_until_ms, deadline_at_ms, item)
             loop
                 begin
                     v_keys[v_item.item] := flowfabric._ff_check_creation(
                         v_item.execution_kind, v_item.lane_id, v_item.idempotency_key, v_item.execution_id,
                         v_partitions, p_fn);
+                    perform flowfabric._ff_check_creation_limits(
+                        v_item.payload, v_item.payload_encoding, null, v_item.delay_until_ms, v_item.deadline_at_ms,
+                        null, p_fn);
                 exception
                     when sqlstate 'ZV000' then
                         get stacked diagnostics v_code = message_text, v_detail = pg_exception_detail;
@@ -394,7 +433,7 @@ begin
             from unnest(v_outcomes, v_refusals, p_tags) with ordinality as i (outcome, code, detail, tags, item)
             where i.outcome is null and i.code is null
                 and case jsonb_typeof(i.tags)
-                    when 'object' then exists (
+                    when 'object' then pg_column_size(i.tags #> '{}') > 65536 or exists (
                         select from jsonb_each(i.tags) as t
                         where jsonb_typeof(t.value) <> 'string' or not flowfabric._ff_is_tag_key(t.key))
                     else i.tags is not null end
@@ -420,7 +459,7 @@ begin
                 else row(i.partition_key, i.execution_id)::flowfabric.ff_execution_key end
             order by i.item),
         array_agg(
-            least(coalesce(p_dedup_ttl_ms, (v_facts[i.policy_number]).dedup_window_ms, 86400000), 9007199254740991)
+            coalesce(p_dedup_ttl_ms, (v_facts[i.policy_number]).dedup_window_ms, 86400000)
             order by i.item)
     into v_keys, v_dedup_ttls_ms
     from unnest(v_outcomes, v_keys, p_lane_ids, v_policy_numbers)

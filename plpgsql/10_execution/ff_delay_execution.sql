@@ -30,6 +30,7 @@ begin
     if p_delay_until_ms is null then
         perform flowfabric._ff_raise_invalid(c_fn, 'delay_until_ms', 'null');
     end if;
+    perform flowfabric._ff_check_instant(p_delay_until_ms, 'delay_until_ms', c_fn);
 
     v_exec := flowfabric._ff_lock_execution(v_key, c_fn);
     v_now_ms := flowfabric.ff_now_ms();

@@ -26,6 +26,7 @@ declare
     v_public_state flowfabric.ff_public_state;
     v_now_ms bigint;
 begin
+    perform flowfabric._ff_check_label(v_reason, 'expire_reason', c_fn);
     begin
         v_exec := flowfabric._ff_lock_execution_with_flow(v_key, c_fn);
     exception when sqlstate 'ZN001' then

@@ -8,7 +8,8 @@
 -- Retry:  safe; a repeat answers execution_not_active, whose detail tells whether the first call won.
 --
 -- Who knows the failure best is the worker: its category decides whether a retry makes sense, and it may bring a retry
--- policy for this one call. An execution without a policy is not retried.
+-- policy for this one call. An execution without a policy is not retried. A worker must always be able to report a
+-- failure: a reason of more than 8192 bytes and a category of more than 256 are cut, not refused.
 create or replace function flowfabric.ff_fail_execution(
     p_execution_id text,
     p_lease_id uuid default null,
@@ -39,7 +40,8 @@ begin
     perform flowfabric._ff_check_fence(
         v_exec, p_lease_id, p_lease_epoch, p_attempt_id, v_override, v_now_ms, c_fn);
     return flowfabric._ff_fail_attempt(
-        v_exec, nullif(p_failure_reason, ''), nullif(p_failure_category, ''), p_retry_policy, v_now_ms);
+        v_exec, flowfabric._ff_truncate_bytes(nullif(p_failure_reason, ''), 8192),
+        flowfabric._ff_truncate_bytes(nullif(p_failure_category, ''), 256), p_retry_policy, v_now_ms);
 end;
 $$;
 

@@ -23,6 +23,7 @@ declare
     v_key flowfabric.ff_execution_key := flowfabric._ff_parse_execution_id(p_execution_id, c_fn);
     v_instance_tag_key text;
     v_has_late_tags boolean;
+    v_tags jsonb;
     v_now_ms bigint;
 begin
     if p_tags is null then
@@ -57,7 +58,9 @@ begin
     insert into flowfabric.ff_exec_tag as t (partition_key, execution_id, tags, updated_at_ms)
     values (v_key.partition_key, v_key.execution_id, p_tags, v_now_ms)
     on conflict (partition_key, execution_id) do update
-    set tags = t.tags || excluded.tags, updated_at_ms = excluded.updated_at_ms;
+    set tags = t.tags || excluded.tags, updated_at_ms = excluded.updated_at_ms
+    returning t.tags into v_tags;
+    perform flowfabric._ff_check_tags_size(v_tags, c_fn);
     return row('ok', (select count(*) from jsonb_object_keys(p_tags))::integer)::flowfabric.ff_tagging;
 end;
 $$;

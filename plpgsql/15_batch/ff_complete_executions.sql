@@ -6,7 +6,7 @@
 --         most 50 ms per call.
 -- Writes: per completed item what ff_complete_execution writes; nothing for an item that is busy.
 -- Raises: invalid_input for the call as a whole: an array that is missing, nested, too long or of another length.
---         An item's refusal is its row: invalid_input and the codes of _ff_check_fence.
+--         An item's refusal is its row: invalid_input, payload_too_large and the codes of _ff_check_fence.
 -- Retry:  safe; a repeat answers execution_not_active per item, whose detail tells whether the first call won.
 --
 -- An item is `busy` if another session holds a row that its end needs: the execution, its flow, a member that its end
@@ -38,6 +38,7 @@ declare
     v_batch record;
     v_row_ids tid[];
     v_held_count integer;
+    v_too_large integer[] := '{}'::integer[];
     v_item record;
     v_answer flowfabric.ff_execution_item;
     v_waits_left integer := 5;
@@ -81,6 +82,21 @@ begin
     v_flow_ids := flowfabric._ff_lock_batch_flows(v_keys.partition_keys, v_keys.execution_ids);
     v_batch := flowfabric._ff_lock_batch(
         v_keys.items, v_keys.partition_keys, v_keys.execution_ids, p_lease_ids, p_lease_epochs, p_attempt_ids);
+    -- Small results make a small array, and encodings are nearly always one: then each is within the limits.
+    if p_results is not null then
+        if (pg_column_size(p_results) <= 65536 and (p_result_encodings is null or (
+            p_result_encodings[1] = all (p_result_encodings)
+            and octet_length(p_result_encodings[1]) <= 256))) is not true
+        then
+            v_too_large := flowfabric._ff_too_large_results(p_results, p_result_encodings);
+            if v_too_large <> '{}'::integer[] then
+                v_batch.row_ids := array(
+                    select case when u.item <> all (v_too_large) then u.row_id end
+                    from unnest(v_batch.row_ids, v_keys.items) with ordinality as u (row_id, item, number)
+                    order by u.number);
+            end if;
+        end if;
+    end if;
     v_held_count := cardinality(array_remove(v_batch.row_ids, null));
 
     if v_held_count < v_count then
@@ -100,6 +116,9 @@ begin
                 v_item.is_repeat, v_item.is_locked, v_flow_ids, v_batch.now_ms, c_fn);
             if v_answer.outcome is null then
                 v_answer := case
+                    when v_item.item = any (v_too_large) then flowfabric._ff_refuse_result(
+                        v_item.item, flowfabric.ff_format_execution_id(v_item.partition_key, v_item.execution_id),
+                        p_results[v_item.item], p_result_encodings[v_item.item], c_fn)
                     when v_waits_left > 0 then flowfabric._ff_complete_item(
                         v_item.item, v_item.partition_key, v_item.execution_id, p_results[v_item.item],
                         p_result_encodings[v_item.item], v_batch.now_ms, c_fn)
@@ -190,7 +209,7 @@ declare
 begin
     perform flowfabric._ff_end_attempt(v_exec, 'ended_success', null, null, 'attempt_success', p_now_ms);
     if length(p_result) > 0 then
-        perform flowfabric._ff_store_result(v_key, p_result, p_result_encoding);
+        perform flowfabric._ff_store_result(v_key, p_result, p_result_encoding, p_fn);
     end if;
     perform flowfabric._ff_become_terminal(v_exec, 'success', 'completed', p_now_ms);
     return row(p_item, flowfabric._ff_wire_id(v_exec), 'completed', null, null, null, 'completed')
@@ -201,3 +220,46 @@ end;
 $$;
 comment on function flowfabric._ff_complete_item(integer, smallint, uuid, bytea, text, bigint, text) is
 'Internal: completes one item of a batch through the moves of the single call; busy if that would have to wait.';
+
+create or replace function flowfabric._ff_too_large_results(p_results bytea[], p_result_encodings text[])
+returns integer[]
+language plpgsql stable
+as $$
+declare
+    v_limit bigint := flowfabric._ff_setting_value('max_payload_bytes');
+begin
+    return array(
+        select u.item::integer
+        from unnest(p_results, p_result_encodings) with ordinality as u (result, encoding, item)
+        where octet_length(u.result) > v_limit or (octet_length(u.result) > 0 and octet_length(u.encoding) > 256));
+end;
+$$;
+comment on function flowfabric._ff_too_large_results(bytea[], text[]) is
+'Internal: the items of a batch whose result, or the encoding of it, is larger than allowed.';
+
+create or replace function flowfabric._ff_refuse_result(
+    p_item integer,
+    p_execution_id text,
+    p_result bytea,
+    p_result_encoding text,
+    p_fn text
+)
+returns flowfabric.ff_execution_item
+language plpgsql stable
+as $$
+declare
+    v_detail text;
+begin
+    perform flowfabric._ff_check_payload_size(octet_length(p_result), 'result', p_fn);
+    perform flowfabric._ff_check_label(p_result_encoding, 'result_encoding', p_fn);
+    return null; -- not reached
+exception
+    when sqlstate 'ZV000' then
+        get stacked diagnostics v_detail = pg_exception_detail;
+        return row(
+            p_item, p_execution_id, 'refused', sqlerrm, flowfabric._ff_error_sqlstate(sqlerrm), v_detail::jsonb, null
+        )::flowfabric.ff_execution_item;
+end;
+$$;
+comment on function flowfabric._ff_refuse_result(integer, text, bytea, text, text) is
+'Internal: the answer for an item of a batch whose result is too large.';

@@ -99,8 +99,16 @@ begin
     v_row_ids := v_batch.row_ids;
     -- From here on all arrays are in the order of locks.
     select
-        array_agg(nullif(p_failure_reasons[u.item], '') order by u.number),
-        array_agg(nullif(p_failure_categories[u.item], '') order by u.number),
+        array_agg(
+            case when octet_length(p_failure_reasons[u.item]) > 8192
+                then flowfabric._ff_truncate_bytes(p_failure_reasons[u.item], 8192)
+                else nullif(p_failure_reasons[u.item], '') end
+            order by u.number),
+        array_agg(
+            case when octet_length(p_failure_categories[u.item]) > 256
+                then flowfabric._ff_truncate_bytes(p_failure_categories[u.item], 256)
+                else nullif(p_failure_categories[u.item], '') end
+            order by u.number),
         array_agg(p_retry_policies[u.item] order by u.number)
     into v_reasons, v_categories, v_policies
     from unnest(v_keys.items) with ordinality as u (item, number);

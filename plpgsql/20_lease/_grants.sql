@@ -26,7 +26,6 @@ $$;
 comment on function flowfabric._ff_check_claimer(text, text, text, text) is
 'Internal: raises invalid_input unless the names of a worker and, if given, of a lane are well formed.';
 
--- Times end at 2^53 - 1, the largest integer that every client can hold; sums with the clock stay inside bigint.
 create or replace function flowfabric._ff_check_claim_args(
     p_worker_id text,
     p_worker_instance_id text,
@@ -45,13 +44,8 @@ begin
     if p_lease_ttl_ms is null or p_lease_ttl_ms not between 1 and 86400000 then
         perform flowfabric._ff_raise_invalid(p_fn, 'lease_ttl_ms', 'out_of_range', p_lease_ttl_ms::text);
     end if;
-    if p_attempt_timeout_ms not between 0 and 9007199254740991 then
-        perform flowfabric._ff_raise_invalid(p_fn, p_timeout_field, 'out_of_range', p_attempt_timeout_ms::text);
-    end if;
-    if p_deadline_at_ms not between 0 and 9007199254740991 then
-        perform flowfabric._ff_raise_invalid(
-            p_fn, 'execution_deadline_at_ms', 'out_of_range', p_deadline_at_ms::text);
-    end if;
+    perform flowfabric._ff_check_duration(p_attempt_timeout_ms, p_timeout_field, p_fn);
+    perform flowfabric._ff_check_instant(p_deadline_at_ms, 'execution_deadline_at_ms', p_fn);
 end;
 $$;
 comment on function flowfabric._ff_check_claim_args(text, text, text, bigint, bigint, bigint, text, text) is

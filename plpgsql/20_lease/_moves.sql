@@ -115,7 +115,7 @@ begin
     set ownership_state = p_ownership,
         blocking_reason = 'waiting_for_worker',
         blocking_detail = case p_ownership
-            when 'lease_revoked' then 'lease revoked: ' || p_reason else 'lease expired' end,
+            when 'lease_revoked' then 'lease revoked: ' || left(p_reason, 200) else 'lease expired' end,
         attempt_state = 'attempt_interrupted',
         lease_expired_at_ms = case p_ownership when 'lease_expired_reclaimable' then p_now_ms end,
         lease_revoked_at_ms = case p_ownership when 'lease_revoked' then p_now_ms end,

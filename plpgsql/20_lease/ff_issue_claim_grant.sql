@@ -34,6 +34,9 @@ declare
     v_capabilities text[];
 begin
     perform flowfabric._ff_check_grant_args(p_worker_id, p_worker_instance_id, p_lane_id, p_grant_ttl_ms, c_fn);
+    perform flowfabric._ff_check_label(p_capability_hash, 'capability_hash', c_fn);
+    perform flowfabric._ff_check_json_size(p_route_snapshot, 'route_snapshot', c_fn);
+    perform flowfabric._ff_check_reason(p_admission_summary, 'admission_summary', c_fn);
     if p_lane_id is null then
         perform flowfabric._ff_raise_invalid_lane(p_lane_id, c_fn);
     end if;

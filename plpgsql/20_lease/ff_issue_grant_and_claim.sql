@@ -39,6 +39,7 @@ begin
         v_worker_id, v_worker_instance_id, v_lane_id, p_lease_ttl_ms, p_attempt_timeout_ms,
         p_execution_deadline_at_ms, c_fn);
     perform flowfabric._ff_check_object(p_attempt_policy, '{}'::text[], c_fn);
+    perform flowfabric._ff_check_json_size(p_attempt_policy, 'attempt_policy', c_fn);
 
     v_exec := flowfabric._ff_lock_execution(v_key, c_fn);
     v_now_ms := flowfabric.ff_now_ms();

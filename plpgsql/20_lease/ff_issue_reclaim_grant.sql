@@ -34,6 +34,9 @@ declare
     v_capabilities text[];
 begin
     perform flowfabric._ff_check_grant_args(p_worker_id, p_worker_instance_id, v_lane_id, p_grant_ttl_ms, c_fn);
+    perform flowfabric._ff_check_label(p_capability_hash, 'capability_hash', c_fn);
+    perform flowfabric._ff_check_json_size(p_route_snapshot, 'route_snapshot', c_fn);
+    perform flowfabric._ff_check_reason(p_admission_summary, 'admission_summary', c_fn);
 
     v_exec := flowfabric._ff_lock_execution(v_key, c_fn);
     v_now_ms := flowfabric.ff_now_ms();

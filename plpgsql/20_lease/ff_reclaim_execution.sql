@@ -45,6 +45,7 @@ begin
         perform flowfabric._ff_raise_invalid(c_fn, 'max_reclaim_count', 'out_of_range', p_max_reclaim_count::text);
     end if;
     perform flowfabric._ff_check_object(p_attempt_policy, '{}'::text[], c_fn);
+    perform flowfabric._ff_check_json_size(p_attempt_policy, 'attempt_policy', c_fn);
 
     v_exec := flowfabric._ff_lock_execution_with_flow(v_key, c_fn);
     v_now_ms := flowfabric.ff_now_ms();

@@ -31,6 +31,7 @@ begin
     if v_worker_instance_id is not null and not flowfabric._ff_is_name(v_worker_instance_id) then
         perform flowfabric._ff_raise_invalid_name(v_worker_instance_id, 'worker_instance_id', c_fn);
     end if;
+    perform flowfabric._ff_check_reason(p_reason, 'reason', c_fn);
 
     v_exec := flowfabric._ff_lock_execution(v_key, c_fn);
     if v_exec.lifecycle_phase <> 'active' then

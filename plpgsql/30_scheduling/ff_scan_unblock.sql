@@ -99,7 +99,7 @@ as $$
         join flowfabric.ff_capability_set as s on s.tokens <@ w.capabilities
         where s.capability_set_id = p_capability_set_id and w.namespace = p_namespace
             and p_lane_id = any (w.lanes) and not w.draining
-            and w.last_heartbeat_ms + w.liveness_ttl_ms > p_now_ms)
+            and w.last_heartbeat_ms > p_now_ms - greatest(w.liveness_ttl_ms, 0))
 $$;
 comment on function flowfabric._ff_has_capable_worker(text, text, integer, bigint) is
 'Internal: whether one live worker that takes work of a lane offers a whole set of capabilities; none need no worker.';
@@ -138,8 +138,10 @@ $$;
 comment on function flowfabric._ff_is_block_over(flowfabric.ff_exec_core, bigint) is
 'Internal: whether what admission blocked an execution for is gone; an operator''s pause never is by itself.';
 
--- Up to p_window executions of each cause. `offset 0` keeps the planner from asking for every execution what is asked
--- once for all that wait for the same: with 40 000 behind one budget, 1300 ms instead of 130.
+-- Up to p_window executions of each cause. Causes are decided first, in materialized parts of the statement: each of
+-- them is evaluated once, whatever the planner believes about the size of the table. The executions then look their
+-- cause up. `is true` keeps that a hashed lookup: without it the planner makes a join, with old statistics a loop over
+-- causes for every execution.
 create or replace function flowfabric._ff_unblockable(p_window integer, p_paused text[], p_now_ms bigint)
 returns setof flowfabric.ff_execution_key
 language plpgsql stable
@@ -157,35 +159,48 @@ begin
                 p_paused = '{}'
                 or flowfabric.ff_format_execution_id(e.partition_key, e.execution_id) <> all (p_paused))
     ),
+    budget_set as materialized (
+        select distinct b.budget_ids from blocked as b where b.eligibility_state = 'blocked_by_budget'
+    ),
+    open_budget_set as materialized (
+        select s.budget_ids
+        from budget_set as s
+        where (flowfabric._ff_exhausted_budget(s.budget_ids)).budget_id is null
+    ),
     budget as (
         select b.partition_key, b.execution_id, b.priority, b.created_at_ms
         from blocked as b
-        join (
-            select distinct x.budget_ids from blocked as x where x.eligibility_state = 'blocked_by_budget' offset 0
-        ) as s on s.budget_ids = b.budget_ids
         where b.eligibility_state = 'blocked_by_budget'
-            and (flowfabric._ff_exhausted_budget(s.budget_ids)).budget_id is null
+            and (b.budget_ids in (select s.budget_ids from open_budget_set as s)) is true
+    ),
+    route_set as materialized (
+        select distinct b.namespace, b.lane_id, b.capability_set_id
+        from blocked as b
+        where b.eligibility_state = 'blocked_by_route'
+    ),
+    open_route_set as materialized (
+        select s.namespace, s.lane_id, s.capability_set_id
+        from route_set as s
+        where flowfabric._ff_has_capable_worker(s.namespace, s.lane_id, s.capability_set_id, p_now_ms)
     ),
     route as (
         select b.partition_key, b.execution_id, b.priority, b.created_at_ms
         from blocked as b
-        join (
-            select distinct x.namespace, x.lane_id, x.capability_set_id
-            from blocked as x
-            where x.eligibility_state = 'blocked_by_route'
-            offset 0
-        ) as s
-            on s.namespace = b.namespace and s.lane_id = b.lane_id and s.capability_set_id = b.capability_set_id
         where b.eligibility_state = 'blocked_by_route'
-            and flowfabric._ff_has_capable_worker(s.namespace, s.lane_id, s.capability_set_id, p_now_ms)
+            and ((b.namespace, b.lane_id, b.capability_set_id) in (
+                select s.namespace, s.lane_id, s.capability_set_id from open_route_set as s)) is true
+    ),
+    lane_set as materialized (
+        select distinct b.lane_id from blocked as b where b.eligibility_state = 'blocked_by_lane_state'
+    ),
+    open_lane_set as materialized (
+        select s.lane_id from lane_set as s where flowfabric._ff_is_lane_serving(s.lane_id)
     ),
     lane as (
         select b.partition_key, b.execution_id, b.priority, b.created_at_ms
         from blocked as b
-        join (
-            select distinct x.lane_id from blocked as x where x.eligibility_state = 'blocked_by_lane_state' offset 0
-        ) as s on s.lane_id = b.lane_id
-        where b.eligibility_state = 'blocked_by_lane_state' and flowfabric._ff_is_lane_serving(s.lane_id)
+        where b.eligibility_state = 'blocked_by_lane_state'
+            and (b.lane_id in (select s.lane_id from open_lane_set as s)) is true
     ),
     -- One index probe per policy, however many executions it blocks.
     policy (quota_policy_id) as (

@@ -56,7 +56,7 @@ begin
         p_lanes, p_worker_id, p_worker_instance_id, p_max, p_namespace, p_lane_order, array[p_with_payload],
         array['with_payload'], p_partition_key, c_fn);
     perform flowfabric._ff_check_lease_ttl(p_lease_ttl_ms, c_fn);
-    if (p_grace_ms between 0 and 9007199254740991) is not true then
+    if (p_grace_ms between 0 and flowfabric._ff_longest_ms()) is not true then
         perform flowfabric._ff_raise_invalid(
             c_fn, 'grace_ms', case when p_grace_ms is null then 'null' else 'out_of_range' end, p_grace_ms::text);
     end if;

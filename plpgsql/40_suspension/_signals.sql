@@ -100,9 +100,7 @@ begin
         perform flowfabric._ff_raise_unknown(
             p_fn, 'target_scope', p_target_scope, flowfabric._ff_legal_values('target_scope'));
     end if;
-    if p_created_at_ms not between 0 and 9007199254740991 then
-        perform flowfabric._ff_raise_invalid(p_fn, 'created_at_ms', 'out_of_range', p_created_at_ms::text);
-    end if;
+    perform flowfabric._ff_check_instant(p_created_at_ms, 'created_at_ms', p_fn);
     if length(v_signal.payload) > c_max_payload_bytes then
         perform flowfabric._ff_raise(
             'payload_too_large', p_fn,

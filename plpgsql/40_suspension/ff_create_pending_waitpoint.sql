@@ -26,7 +26,6 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     c_fn constant text := 'ff_create_pending_waitpoint';
-    c_last_ms constant bigint := 9007199254740991;
     v_key flowfabric.ff_execution_key := flowfabric._ff_parse_execution_id(p_execution_id, c_fn);
     v_exec flowfabric.ff_exec_core;
     v_now_ms bigint;
@@ -41,6 +40,7 @@ begin
             c_fn, 'expires_in_ms', case when p_expires_in_ms is null then 'null' else 'out_of_range' end,
             p_expires_in_ms::text);
     end if;
+    perform flowfabric._ff_check_duration(p_expires_in_ms, 'expires_in_ms', c_fn);
 
     v_exec := flowfabric._ff_lock_execution(v_key, c_fn);
     v_now_ms := flowfabric.ff_now_ms();
@@ -59,7 +59,7 @@ begin
 
     v_waitpoint := flowfabric._ff_open_waitpoint(
         v_exec, flowfabric._ff_current_hmac(c_fn), coalesce(p_waitpoint_id, gen_random_uuid()), p_waitpoint_key, null,
-        null, '{}'::text[], v_now_ms + least(p_expires_in_ms, c_last_ms - v_now_ms), v_now_ms, c_fn);
+        null, '{}'::text[], v_now_ms + p_expires_in_ms, v_now_ms, c_fn);
     return row(
         v_waitpoint.waitpoint_id, v_waitpoint.waitpoint_key,
         (flowfabric._ff_token_again(v_waitpoint, v_now_ms, c_fn)).waitpoint_token, v_waitpoint.expires_at_ms

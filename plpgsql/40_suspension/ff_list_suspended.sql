@@ -17,12 +17,18 @@ create or replace function flowfabric.ff_list_suspended(
 returns setof flowfabric.ff_suspension_listing
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan -- these: a range of the index, in its order, whatever the statistics say
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
 as $$
 declare
     c_fn constant text := 'ff_list_suspended';
     v_limit integer := flowfabric._ff_page_size(p_limit, 1000, c_fn);
     v_after_execution_id text := nullif(p_after_execution_id, '');
-    v_after flowfabric.ff_execution_key;
+    v_after_ms bigint := coalesce(p_after_suspended_at_ms, -1);
+    v_after_id uuid := '00000000-0000-0000-0000-000000000000'::uuid;
 begin
     if p_partition_key is null then
         perform flowfabric._ff_raise_invalid(c_fn, 'partition_key', 'null');
@@ -34,7 +40,7 @@ begin
     end if;
     if v_after_execution_id is not null then
         begin
-            v_after := flowfabric._ff_parse_execution_id(v_after_execution_id, c_fn);
+            v_after_id := (flowfabric._ff_parse_execution_id(v_after_execution_id, c_fn)).execution_id;
         exception when sqlstate 'ZV001' then
             perform flowfabric._ff_raise_invalid(c_fn, 'after_execution_id', 'malformed', v_after_execution_id);
         end;
@@ -45,10 +51,7 @@ begin
         u.timeout_at_ms
     from flowfabric.ff_suspension_current as u
     where u.closed_at_ms is null and u.partition_key = p_partition_key
-        -- Says nothing new, but lets the index begin where the last page ended.
-        and u.suspended_at_ms >= coalesce(p_after_suspended_at_ms, 0)
-        and (v_after.execution_id is null
-            or (u.suspended_at_ms, u.execution_id) > (p_after_suspended_at_ms, v_after.execution_id))
+        and (u.suspended_at_ms, u.execution_id) > (v_after_ms, v_after_id)
     order by u.suspended_at_ms, u.execution_id
     limit v_limit;
 end;

@@ -30,7 +30,7 @@ begin
         perform flowfabric._ff_raise('invalid_kid', c_fn);
     end if;
     v_secret := flowfabric._ff_secret_bytes(p_new_secret_hex, 64, 2048, c_fn);
-    if (p_grace_ms between 0 and 9007199254740991) is not true then
+    if (p_grace_ms between 0 and flowfabric._ff_longest_ms()) is not true then
         perform flowfabric._ff_raise('invalid_grace_ms', c_fn, jsonb_build_object('value', p_grace_ms));
     end if;
 

@@ -47,7 +47,6 @@ as $$
 declare
     c_fn constant text := 'ff_suspend_execution';
     c_skew_ms constant bigint := 600000::bigint;
-    c_last_ms constant bigint := 9007199254740991;
     c_longest_dedup_ms constant bigint := 604800000::bigint;
     v_key flowfabric.ff_execution_key := flowfabric._ff_parse_execution_id(p_execution_id, c_fn);
     v_use_pending boolean := coalesce(p_use_pending, false);
@@ -132,7 +131,7 @@ begin
     v_suspension.suspended_at_ms := v_now_ms;
     v_suspension.timeout_at_ms := case
         when p_timeout_in_ms is null then p_timeout_at_ms
-        else v_now_ms + least(p_timeout_in_ms, c_last_ms - v_now_ms)
+        else v_now_ms + p_timeout_in_ms
     end;
     delete from flowfabric.ff_suspension_current as u
     where u.partition_key = v_exec.partition_key and u.execution_id = v_exec.execution_id;
@@ -305,12 +304,12 @@ begin
     if num_nonnulls(p_timeout_at_ms, p_timeout_in_ms) > 1 then
         perform flowfabric._ff_raise_invalid(p_fn, 'timeout_at_ms', 'timeout_ambiguous');
     end if;
-    if p_timeout_in_ms <= 0 then
+    if p_timeout_in_ms = 0 then
         perform flowfabric._ff_raise_invalid(p_fn, 'timeout_in_ms', 'out_of_range', p_timeout_in_ms::text);
     end if;
-    if p_timeout_at_ms > 9007199254740991 then
-        perform flowfabric._ff_raise_invalid(p_fn, 'timeout_at_ms', 'out_of_range', p_timeout_at_ms::text);
-    end if;
+    perform flowfabric._ff_check_duration(p_timeout_in_ms, 'timeout_in_ms', p_fn);
+    -- One that has long passed is for the caller to judge: it knows whether this is a repeat.
+    perform flowfabric._ff_check_instant(greatest(p_timeout_at_ms, 0), 'timeout_at_ms', p_fn);
     perform flowfabric._ff_check_length(
         v_suspension.continuation_metadata_pointer, 1, 4096, 'continuation_metadata_pointer', p_fn);
     return v_suspension;

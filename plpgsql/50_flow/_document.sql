@@ -303,17 +303,24 @@ begin
             v_wrong.value);
     end if;
 
-    select w.position, w.key, w.reason, w.value into v_wrong
+    select w.position, w.key, w.reason, w.edge ->> w.key as value into v_wrong
     from (
         select
-            e.position,
-            case when flowfabric._ff_is_uuid(e.edge ->> 'edge_id') then 'dependency_kind' else 'edge_id' end as key,
-            case when flowfabric._ff_is_uuid(e.edge ->> 'edge_id') then 'unknown' else 'bad_id' end as reason,
-            case when flowfabric._ff_is_uuid(e.edge ->> 'edge_id')
-                then e.edge ->> 'dependency_kind' else e.edge ->> 'edge_id' end as value
+            e.position, e.edge,
+            case
+                when not flowfabric._ff_is_uuid(e.edge ->> 'edge_id') then 'edge_id'
+                when e.edge ->> 'dependency_kind' <> all (flowfabric._ff_legal_values('dependency_kind')) then 'dependency_kind'
+                else 'data_passing_ref'
+            end as key,
+            case
+                when not flowfabric._ff_is_uuid(e.edge ->> 'edge_id') then 'bad_id'
+                when e.edge ->> 'dependency_kind' <> all (flowfabric._ff_legal_values('dependency_kind')) then 'unknown'
+                else 'length'
+            end as reason
         from jsonb_array_elements(p_flow -> 'edges') with ordinality as e (edge, position)
         where not flowfabric._ff_is_uuid(e.edge ->> 'edge_id')
             or e.edge ->> 'dependency_kind' <> all (flowfabric._ff_legal_values('dependency_kind'))
+            or octet_length(e.edge ->> 'data_passing_ref') > 4096
     ) as w
     order by w.position
     limit 1;
@@ -489,6 +496,7 @@ language plpgsql stable
 as $$
 declare
     v_facts flowfabric.ff_policy_facts[] := '{}'::flowfabric.ff_policy_facts[];
+    v_max_payload_bytes bigint := flowfabric._ff_setting_value('max_payload_bytes');
     v_failing_policy jsonb;
     v_position integer;
 begin
@@ -507,7 +515,11 @@ begin
     end;
     select min(m.position) into v_position
     from unnest(p_members) as m
-    where not flowfabric._ff_is_lane_id(m.lane_id) or m.execution_kind = '' or m.policy = v_failing_policy
+    where not flowfabric._ff_is_lane_id(m.lane_id) or octet_length(m.execution_kind) not between 1 and 256
+        or m.policy = v_failing_policy or pg_column_size(m.tags #> '{}') > 65536 or octet_length(m.payload) > v_max_payload_bytes
+        or octet_length(m.payload_encoding) > 256 or octet_length(m.creator_identity) > 256
+        or m.delay_until_ms not between 0 and flowfabric._ff_last_ms()
+        or m.deadline_at_ms not between 0 and flowfabric._ff_last_ms()
         or exists (
             select from jsonb_each(m.tags) as t
             where jsonb_typeof(t.value) <> 'string' or not flowfabric._ff_is_tag_key(t.key));
@@ -536,14 +548,21 @@ declare
 begin
     begin
         perform flowfabric._ff_check_creation(p_member.execution_kind, p_member.lane_id, null, null, 1, p_fn);
+        perform flowfabric._ff_check_creation_limits(
+            p_member.payload, p_member.payload_encoding, p_member.creator_identity, p_member.delay_until_ms,
+            p_member.deadline_at_ms, null, p_fn);
         perform flowfabric._ff_read_policy(p_member.policy, p_fn);
     exception
         when sqlstate 'ZV000' then
             get stacked diagnostics v_text = pg_exception_detail;
             v_detail := v_text::jsonb;
-            if v_detail ->> 'field' in ('lane_id', 'execution_kind') then
-                v_key := v_detail ->> 'field';
-            end if;
+            -- Payloads come in two forms.
+            v_key := case
+                when v_detail ->> 'field' not like 'policy%' then coalesce(
+                    case when v_detail ->> 'field' = 'payload'
+                        and p_flow -> 'members' -> (p_member.position - 1) ? 'payload_base64' then 'payload_base64' end,
+                    v_detail ->> 'field')
+                else 'policy' end;
             -- A malformed policy has a path of its own, inside the policy.
             perform flowfabric._ff_raise(
                 v_detail ->> 'code', p_fn,

@@ -28,7 +28,6 @@ set jit = off
 as $$
 declare
     c_fn constant text := 'ff_cancel_flow';
-    c_max_ms constant bigint := 9007199254740991;
     v_grace_ms bigint := coalesce(p_grace_ms, 30000);
     v_reason text := nullif(p_reason, '');
     v_policy text := case p_cancellation_policy when 'cancel_flow_only' then 'flow_only' else p_cancellation_policy end;
@@ -39,12 +38,14 @@ declare
     v_pending integer;
     v_now_ms bigint;
 begin
-    if v_grace_ms not between 0 and c_max_ms then
+    if v_grace_ms not between 0 and flowfabric._ff_longest_ms() then
         perform flowfabric._ff_raise('invalid_grace_ms', c_fn, jsonb_build_object('value', v_grace_ms));
     end if;
     if p_reason is null then
         perform flowfabric._ff_raise_invalid(c_fn, 'reason', 'null');
     end if;
+    perform flowfabric._ff_check_reason(p_reason, 'reason', c_fn);
+    perform flowfabric._ff_check_label(p_requester, 'requester', c_fn);
     if (v_policy = any (flowfabric._ff_legal_values('cancellation_policy'))) is not true then
         perform flowfabric._ff_raise_unknown(
             c_fn, 'cancellation_policy', v_policy, flowfabric._ff_legal_values('cancellation_policy'));

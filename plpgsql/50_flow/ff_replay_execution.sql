@@ -36,6 +36,9 @@ declare
     v_stale integer := 0;
     v_result_given_up boolean;
 begin
+    perform flowfabric._ff_check_reason(p_reason, 'reason', c_fn);
+    perform flowfabric._ff_check_label(p_requested_by, 'requested_by', c_fn);
+
     v_exec := flowfabric._ff_lock_execution_with_flow(v_key, c_fn);
     v_now_ms := flowfabric.ff_now_ms();
     if v_exec.lifecycle_phase <> 'terminal' then

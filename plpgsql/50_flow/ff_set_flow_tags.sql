@@ -16,6 +16,7 @@ as $$
 declare
     c_fn constant text := 'ff_set_flow_tags';
     v_partition_key smallint;
+    v_tags jsonb;
 begin
     if p_tags is null then
         perform flowfabric._ff_raise_invalid(c_fn, 'tags', 'null');
@@ -41,7 +42,9 @@ begin
     insert into flowfabric.ff_flow_tag as t (partition_key, flow_id, tags, updated_at_ms)
     values (v_partition_key, p_flow_id, p_tags, flowfabric.ff_now_ms())
     on conflict (partition_key, flow_id) do update
-    set tags = t.tags || excluded.tags, updated_at_ms = excluded.updated_at_ms;
+    set tags = t.tags || excluded.tags, updated_at_ms = excluded.updated_at_ms
+    returning t.tags into v_tags;
+    perform flowfabric._ff_check_tags_size(v_tags, c_fn);
     return row((select count(*) from jsonb_object_keys(p_tags))::integer)::flowfabric.ff_flow_tagging;
 end;
 $$;

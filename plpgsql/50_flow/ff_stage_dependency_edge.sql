@@ -40,6 +40,7 @@ begin
         perform flowfabric._ff_raise_unknown(
             c_fn, 'dependency_kind', p_dependency_kind, flowfabric._ff_legal_values('dependency_kind'));
     end if;
+    perform flowfabric._ff_check_length(p_data_passing_ref, 0, 4096, 'data_passing_ref', c_fn);
     if v_upstream = v_downstream then
         perform flowfabric._ff_raise(
             'self_referencing_edge', c_fn,

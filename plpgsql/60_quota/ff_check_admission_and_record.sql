@@ -29,9 +29,7 @@ begin
     if not flowfabric._ff_is_name(p_quota_policy_id) then
         perform flowfabric._ff_raise_invalid_name(p_quota_policy_id, 'quota_policy_id', c_fn);
     end if;
-    if p_jitter_ms not between 0 and 9007199254740991 then
-        perform flowfabric._ff_raise_invalid(c_fn, 'jitter_ms', 'out_of_range', p_jitter_ms::text);
-    end if;
+    perform flowfabric._ff_check_duration(p_jitter_ms, 'jitter_ms', c_fn);
 
     v_exec := flowfabric._ff_lock_execution(v_key, c_fn);
     perform from flowfabric.ff_quota_policy as q

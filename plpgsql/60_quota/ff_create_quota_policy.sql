@@ -26,16 +26,16 @@ begin
     if not flowfabric._ff_is_name(p_quota_policy_id) then
         perform flowfabric._ff_raise_invalid_name(p_quota_policy_id, 'quota_policy_id', c_fn);
     end if;
-    -- Beyond these bounds a window or a wait, added to the clock, would leave what every client can hold (2^53).
+    -- Numbers end where a client may no longer hold them exactly (2^53), times where a sum with the clock would.
     select
         n.field,
         case when n.value is null then 'null' when n.value < 0 then 'negative' else 'out_of_range' end as reason
     into v_wrong
     from (values
-        (1, 'window_seconds', p_window_seconds, 9007199254740),
+        (1, 'window_seconds', p_window_seconds, flowfabric._ff_longest_ms() / 1000),
         (2, 'max_requests_per_window', p_max_requests_per_window, 9007199254740991),
         (3, 'max_concurrent', p_max_concurrent, 9007199254740991),
-        (4, 'jitter_ms', p_jitter_ms, 9007199254740991)
+        (4, 'jitter_ms', p_jitter_ms, flowfabric._ff_longest_ms())
     ) as n (position, field, value, greatest_value)
     where (n.value between 0 and n.greatest_value) is not true
     order by n.position

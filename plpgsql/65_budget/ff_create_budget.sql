@@ -37,12 +37,10 @@ declare
     v_now_ms bigint := flowfabric.ff_now_ms();
 begin
     perform flowfabric._ff_check_budget_id(p_budget_id, c_fn);
-    if v_reset_interval_ms not between 0 and 9007199254740991 then
-        perform flowfabric._ff_raise_invalid(c_fn, 'reset_interval_ms', 'out_of_range', v_reset_interval_ms::text);
-    end if;
-    perform flowfabric._ff_check_budget_label(v_enforcement_mode, 'enforcement_mode', c_fn);
-    perform flowfabric._ff_check_budget_label(v_on_hard_limit, 'on_hard_limit', c_fn);
-    perform flowfabric._ff_check_budget_label(v_on_soft_limit, 'on_soft_limit', c_fn);
+    perform flowfabric._ff_check_duration(v_reset_interval_ms, 'reset_interval_ms', c_fn);
+    perform flowfabric._ff_check_label(v_enforcement_mode, 'enforcement_mode', c_fn);
+    perform flowfabric._ff_check_label(v_on_hard_limit, 'on_hard_limit', c_fn);
+    perform flowfabric._ff_check_label(v_on_soft_limit, 'on_soft_limit', c_fn);
     if (octet_length(p_scope_type) between 1 and 64 and octet_length(p_scope_id) between 1 and 256) is not true then
         perform flowfabric._ff_raise(
             'invalid_budget_scope', c_fn,
@@ -85,15 +83,3 @@ grant execute on function flowfabric.ff_create_budget(
     text, text, text, text[], bigint[], bigint[], bigint, text, text, text)
 to flowfabric_operator;
 
-create or replace function flowfabric._ff_check_budget_label(p_label text, p_field text, p_fn text)
-returns void
-language plpgsql stable
-as $$
-begin
-    if octet_length(p_label) > 256 then
-        perform flowfabric._ff_raise_invalid(p_fn, p_field, 'too_long', p_label);
-    end if;
-end;
-$$;
-comment on function flowfabric._ff_check_budget_label(text, text, text) is
-'Internal: raises invalid_input for a label of more than 256 bytes.';

@@ -54,7 +54,7 @@ create or replace function flowfabric._ff_is_live_worker(p_worker flowfabric.ff_
 returns boolean
 language sql immutable parallel safe
 as $$
-    select coalesce(p_worker.last_heartbeat_ms + p_worker.liveness_ttl_ms > p_now_ms, false)
+    select coalesce(p_worker.last_heartbeat_ms > p_now_ms - greatest(p_worker.liveness_ttl_ms, 0), false)
 $$;
 comment on function flowfabric._ff_is_live_worker(flowfabric.ff_worker_registry, bigint) is
 'Internal: whether a worker has sent a heartbeat in time; false for NULL.';

@@ -42,14 +42,16 @@ begin
                 v_after_namespace is null
                 or (w.namespace, w.worker_instance_id)
                 > (v_after_namespace collate "C", coalesce(v_after_instance_id, '') collate "C"))
-            and (p_include_lapsed or w.last_heartbeat_ms + w.liveness_ttl_ms > v_now_ms)
+            and (p_include_lapsed or w.last_heartbeat_ms > v_now_ms - greatest(w.liveness_ttl_ms, 0))
         order by w.namespace, w.worker_instance_id
         limit v_limit + 1
     )
     select
         w.namespace, w.worker_instance_id, w.worker_id, w.lanes, w.capabilities, w.last_heartbeat_ms,
-        w.liveness_ttl_ms, w.last_heartbeat_ms + w.liveness_ttl_ms, w.registered_at_ms, w.draining, w.drain_reason,
-        w.last_heartbeat_ms + w.liveness_ttl_ms > v_now_ms, (select count(*) from page) > v_limit
+        w.liveness_ttl_ms,
+        least(w.last_heartbeat_ms, flowfabric._ff_last_ms()) + least(w.liveness_ttl_ms, flowfabric._ff_longest_ms()),
+        w.registered_at_ms, w.draining, w.drain_reason,
+        w.last_heartbeat_ms > v_now_ms - greatest(w.liveness_ttl_ms, 0), (select count(*) from page) > v_limit
     from page as w
     order by w.namespace, w.worker_instance_id
     limit v_limit;

@@ -38,6 +38,8 @@ begin
     if strpos(v_patch::text, '"__ff_null__"') > 0 then
         v_document := flowfabric._ff_put_nulls(v_document, 0);
     end if;
+    -- Patches add up.
+    perform flowfabric._ff_check_payload_size(pg_column_size(v_document), 'summary', p_fn);
     insert into flowfabric.ff_stream_summary as s (
         partition_key, execution_id, attempt_index, document_json, version, patch_kind, last_updated_ms,
         first_applied_ms)

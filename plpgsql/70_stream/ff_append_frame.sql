@@ -4,8 +4,8 @@
 -- Locks:  the ff_stream_meta row, until the commit; for the first frame of an attempt the ff_exec_core row before it.
 -- Writes: ff_stream_frame, ff_stream_meta; ff_stream_summary in summary mode; with the first frame of an attempt a new
 --         version of the ff_exec_core row, without a change.
--- Raises: invalid_input, fence_required, partial_fence_triple, retention_limit_exceeded, stream_closed,
---         stale_owner_cannot_append.
+-- Raises: invalid_input, payload_too_large, fence_required, partial_fence_triple, retention_limit_exceeded,
+--         stream_closed, stale_owner_cannot_append.
 -- Retry:  not safe: a repeat appends again. A producer recognises its own frames by their correlation id.
 --
 -- Whoever ends an attempt holds the execution's row and closes the stream's row if there is one. So an append that
@@ -77,13 +77,18 @@ declare
 begin
     if (p_attempt_index >= 0 and p_frame_type <> ''
         and p_stream_mode = any (flowfabric._ff_legal_values('stream_mode'))
-        and p_retention_maxlen >= 0 and p_ttl_ms >= 0 and octet_length(v_payload) <= p_max_payload_bytes
-        and coalesce(p_frame_ts_ms, 0) between 0 and 9007199254740991
-        and num_nulls(p_lease_id, p_lease_epoch, p_attempt_id) = 0) is not true
+        and p_retention_maxlen >= 0 and p_ttl_ms >= 0 and octet_length(v_payload) <= least(p_max_payload_bytes, 65536)
+        and octet_length(concat(p_frame_type, p_encoding, p_correlation_id, p_source)) <= 256
+        and coalesce(p_frame_ts_ms, 0) between 0 and flowfabric._ff_last_ms()
+        and num_nulls(p_lease_id, p_lease_epoch, p_attempt_id, p_max_payload_bytes) = 0) is not true
     then
         perform flowfabric._ff_refuse_frame(
             v_key, p_attempt_index, p_lease_id, p_lease_epoch, p_attempt_id, p_frame_type, octet_length(v_payload),
             p_frame_ts_ms, p_stream_mode, p_ttl_ms, p_retention_maxlen, p_max_payload_bytes, c_fn);
+        perform flowfabric._ff_check_label(p_frame_type, 'frame_type', c_fn);
+        perform flowfabric._ff_check_label(p_encoding, 'encoding', c_fn);
+        perform flowfabric._ff_check_label(p_correlation_id, 'correlation_id', c_fn);
+        perform flowfabric._ff_check_label(p_source, 'source', c_fn);
     end if;
 
     -- The first append of an attempt goes round twice: it makes the row, or waits for somebody else who does, and then
@@ -224,7 +229,8 @@ grant execute on function flowfabric.ff_append_frame(
     double precision, integer, integer)
 to flowfabric_worker;
 
--- Finds the argument that the one IF of the append refused, in the order of the specification, and raises its code.
+-- Finds the argument that the one IF of the append did not pass, in the order of the specification, and raises its
+-- code. A payload of more than 64 KiB may be allowed after all, and long texts are left to the caller.
 create or replace function flowfabric._ff_refuse_frame(
     p_key flowfabric.ff_execution_key,
     p_attempt_index integer,
@@ -259,9 +265,7 @@ begin
     perform flowfabric._ff_check_not_negative(p_retention_maxlen, 'retention_maxlen', p_fn);
     perform flowfabric._ff_check_not_negative(p_ttl_ms, 'ttl_ms', p_fn);
     perform flowfabric._ff_check_not_negative(p_max_payload_bytes, 'max_payload_bytes', p_fn);
-    if p_frame_ts_ms not between 0 and 9007199254740991 then
-        perform flowfabric._ff_raise_invalid(p_fn, 'frame_ts_ms', 'out_of_range', p_frame_ts_ms::text);
-    end if;
+    perform flowfabric._ff_check_instant(p_frame_ts_ms, 'frame_ts_ms', p_fn);
     -- The first two checks of a fence need no more of the execution than its id.
     if num_nulls(p_lease_id, p_lease_epoch, p_attempt_id) > 0 then
         v_exec.partition_key := p_key.partition_key;
@@ -269,12 +273,15 @@ begin
         v_refusal := flowfabric._ff_fence_refusal(v_exec, p_lease_id, p_lease_epoch, p_attempt_id, null, false, null);
         perform flowfabric._ff_raise(v_refusal.code, p_fn, v_refusal.detail);
     end if;
-    perform flowfabric._ff_raise(
-        'retention_limit_exceeded', p_fn,
-        jsonb_build_object('limit_bytes', p_max_payload_bytes, 'actual_bytes', p_payload_bytes));
+    if (p_payload_bytes <= p_max_payload_bytes) is not true then
+        perform flowfabric._ff_raise(
+            'retention_limit_exceeded', p_fn,
+            jsonb_build_object('limit_bytes', p_max_payload_bytes, 'actual_bytes', p_payload_bytes));
+    end if;
+    perform flowfabric._ff_check_payload_size(p_payload_bytes, 'payload', p_fn);
 end;
 $$;
 comment on function flowfabric._ff_refuse_frame(
     flowfabric.ff_execution_key, integer, uuid, bigint, uuid, text, integer, bigint, text, integer, integer, integer,
     text) is
-'Internal: raises why the arguments of an append are refused.';
+'Internal: raises why the arguments of an append are refused, if they are.';

@@ -106,7 +106,7 @@ begin
                 or (
                     (not p.prosecdef or not coalesce(p.proconfig @> '{"search_path=pg_catalog, pg_temp"}', false))
                     and p.prokind <> 'p'
-                    and not (p.proname in ('ff_now_ms', 'ff_format_execution_id') and l.lanname = 'sql')))
+                    and not (p.proname in ('ff_now_ms', 'ff_format_execution_id', 'ff_timestamp') and l.lanname = 'sql')))
         order by p.proname);
     if cardinality(v_names) > 0 then
         return next row(
@@ -325,7 +325,7 @@ as $$
 declare
     c_check constant text := 'vacuum';
     v_migrated_at timestamptz := (
-        select to_timestamp(max(a.applied_at_ms) / 1000.0) from flowfabric.ff_migration_annotation as a);
+        select flowfabric.ff_timestamp(max(a.applied_at_ms)) from flowfabric.ff_migration_annotation as a);
 begin
     if p_xid_age > 1500000000 then
         return next row(
@@ -533,7 +533,7 @@ begin
         or (
             -- When nothing ticks, everything is late.
             v_last_run_ms > p_now_ms - 300000
-            and flowfabric._ff_scanner_lateness(s, p_now_ms) > 10 * s.interval_ms)
+            and flowfabric._ff_scanner_lateness(s, p_now_ms) > 10 * least(s.interval_ms, flowfabric._ff_longest_ms()))
     order by s.run_order;
 end;
 $$;

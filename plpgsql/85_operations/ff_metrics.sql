@@ -40,7 +40,7 @@ begin
         union all
         select
             'queue_oldest_age_ms', jsonb_build_object('lane', l.lane_id),
-            coalesce(greatest(v_now_ms - flowfabric._ff_oldest_eligible(l.lane_id), 0), 0), 'ms', false
+            flowfabric._ff_age_ms(flowfabric._ff_oldest_eligible(l.lane_id), v_now_ms), 'ms', false
         from flowfabric.ff_lane_registry as l
         union all
         select
@@ -71,12 +71,12 @@ begin
         cross join lateral (
             values
             ('event_held_back', s.held_back, 'count', s.held_back >= 10000),
-            ('event_oldest_age_ms', coalesce(greatest(v_now_ms - s.oldest_at_ms, 0), 0), 'ms', false)
+            ('event_oldest_age_ms', flowfabric._ff_age_ms(s.oldest_at_ms, v_now_ms), 'ms', false)
         ) as n (metric, value, unit, capped)
         union all
         select
             'consumer_lag_ms', jsonb_build_object('consumer', c.consumer_name, 'stream', c.stream),
-            coalesce(greatest(v_now_ms - c.unread_since_ms, 0), 0), 'ms', false
+            flowfabric._ff_age_ms(c.unread_since_ms, v_now_ms), 'ms', false
         from flowfabric._ff_measure_consumers() as c
         union all
         select n.metric, jsonb_build_object('scanner', s.scanner), n.value, n.unit, false

@@ -82,12 +82,11 @@ $$;
 comment on function flowfabric._ff_explain(flowfabric.ff_execution_key, bigint) is
 'Internal: the explanation of one execution, from the snapshot of the statement that asks.';
 
--- Up to the year 287396, which is as far as the engine's clock goes.
 create or replace function flowfabric._ff_utc(p_ms bigint)
 returns text
 language sql stable
 as $$
-    select to_char(to_timestamp(p_ms / 1000.0) at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS" UTC"')
+    select to_char(flowfabric.ff_timestamp(p_ms) at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS" UTC"')
 $$;
 comment on function flowfabric._ff_utc(bigint) is 'Internal: an instant for people.';
 

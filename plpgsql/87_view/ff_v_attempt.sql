@@ -8,9 +8,10 @@ select -- noqa: ST06
     a.attempt_type as type,
     a.attempt_state as state,
     a.worker_id as worker,
-    to_timestamp(a.started_at_ms / 1000.0) as started_at,
-    to_timestamp(a.ended_at_ms / 1000.0) as ended_at,
-    (coalesce(a.ended_at_ms, flowfabric.ff_now_ms()) - a.started_at_ms) * interval '1 millisecond' as run_time,
+    flowfabric.ff_timestamp(a.started_at_ms) as started_at,
+    flowfabric.ff_timestamp(a.ended_at_ms) as ended_at,
+    flowfabric.ff_timestamp(coalesce(a.ended_at_ms, flowfabric.ff_now_ms()))
+    - flowfabric.ff_timestamp(a.started_at_ms) as run_time,
     a.failure_reason,
     a.failure_category
 from (

@@ -11,7 +11,7 @@ select -- noqa: ST06
     nullif(l.soft_limit, 0) as soft_limit,
     nullif(l.hard_limit, 0) as hard_limit,
     (coalesce(u.current_value, 0)::numeric + coalesce(u.reserved_value, 0)) / nullif(l.hard_limit, 0) as used_ratio,
-    to_timestamp(b.next_reset_at_ms / 1000.0) as next_reset_at
+    flowfabric.ff_timestamp(b.next_reset_at_ms) as next_reset_at
 from flowfabric.ff_budget_policy as b
 cross join lateral (
     select x.dimension

@@ -9,8 +9,8 @@ select -- noqa: ST06
     d.dep_state as state,
     d.resolved_outcome as outcome,
     d.data_passing_ref is not null as passes_data,
-    to_timestamp(d.applied_at_ms / 1000.0) as applied_at,
-    to_timestamp(d.last_resolved_at_ms / 1000.0) as resolved_at,
+    flowfabric.ff_timestamp(d.applied_at_ms) as applied_at,
+    flowfabric.ff_timestamp(d.last_resolved_at_ms) as resolved_at,
     case
         when g.policy_kind = 'quorum' then 'quorum of ' || g.k::text
         else g.policy_kind

@@ -7,7 +7,7 @@ with (security_barrier = true)
 as
 select
     'completion' as stream,
-    to_timestamp(v.occurred_at_ms / 1000.0) as occurred_at,
+    flowfabric.ff_timestamp(v.occurred_at_ms) as occurred_at,
     v.outcome::text as what,
     flowfabric.ff_format_execution_id(v.partition_key, v.execution_id) as execution_id,
     v.flow_id,
@@ -18,7 +18,7 @@ from flowfabric.ff_completion_event as v
 union all
 select
     'lease' as stream,
-    to_timestamp(v.occurred_at_ms / 1000.0) as occurred_at,
+    flowfabric.ff_timestamp(v.occurred_at_ms) as occurred_at,
     v.event_type as what,
     flowfabric.ff_format_execution_id(v.partition_key, v.execution_id) as execution_id,
     null::uuid as flow_id,
@@ -29,7 +29,7 @@ from flowfabric.ff_lease_event as v
 union all
 select
     'signal' as stream,
-    to_timestamp(v.occurred_at_ms / 1000.0) as occurred_at,
+    flowfabric.ff_timestamp(v.occurred_at_ms) as occurred_at,
     v.signal_name as what,
     flowfabric.ff_format_execution_id(v.partition_key, v.execution_id) as execution_id,
     null::uuid as flow_id,
@@ -40,7 +40,7 @@ from flowfabric.ff_signal_event as v
 union all
 select
     'operator' as stream,
-    to_timestamp(v.occurred_at_ms / 1000.0) as occurred_at,
+    flowfabric.ff_timestamp(v.occurred_at_ms) as occurred_at,
     v.event_type as what,
     case
         when v.execution_id is not null then flowfabric.ff_format_execution_id(v.partition_key, v.execution_id)
@@ -53,7 +53,7 @@ from flowfabric.ff_operator_event as v
 union all
 select
     'worker' as stream,
-    to_timestamp(v.occurred_at_ms / 1000.0) as occurred_at,
+    flowfabric.ff_timestamp(v.occurred_at_ms) as occurred_at,
     v.event_kind as what,
     null::text as execution_id,
     null::uuid as flow_id,

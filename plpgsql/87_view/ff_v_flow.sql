@@ -17,8 +17,8 @@ select -- noqa: ST06
     s.members_active as running,
     s.members_waiting + s.members_delayed + s.members_rate_limited + s.members_waiting_children
     + s.members_suspended as waiting,
-    to_timestamp(f.created_at_ms / 1000.0) as created_at,
-    to_timestamp(f.cancelled_at_ms / 1000.0) as cancelled_at,
+    flowfabric.ff_timestamp(f.created_at_ms) as created_at,
+    flowfabric.ff_timestamp(f.cancelled_at_ms) as cancelled_at,
     f.tags || coalesce(t.tags, '{}') as tags
 from flowfabric.ff_flow_core as f
 left join flowfabric.ff_flow_summary as s on f.partition_key = s.partition_key and f.flow_id = s.flow_id

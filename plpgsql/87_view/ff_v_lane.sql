@@ -10,7 +10,7 @@ select -- noqa: ST06
     l.state_reason as reason,
     q.waiting + b.waiting as waiting,
     r.running,
-    to_timestamp(q.oldest_ms / 1000.0) as oldest_waiting_since,
+    flowfabric.ff_timestamp(q.oldest_ms) as oldest_waiting_since,
     w.live_workers
 from flowfabric.ff_lane_registry as l
 cross join lateral (
@@ -35,7 +35,7 @@ cross join lateral (
 cross join lateral (
     select count(*) as live_workers
     from flowfabric.ff_worker_registry as v
-    where l.lane_id = any(v.lanes) and v.last_heartbeat_ms + v.liveness_ttl_ms > flowfabric.ff_now_ms()
+    where l.lane_id = any(v.lanes) and v.last_heartbeat_ms > flowfabric.ff_now_ms() - greatest(v.liveness_ttl_ms, 0)
 ) as w;
 
 comment on view flowfabric.ff_v_lane is

@@ -5,7 +5,7 @@ as
 select -- noqa: ST06
     q.quota_policy_id as policy,
     nullif(q.max_requests_per_window, 0) as per_window,
-    q.requests_per_window_seconds * interval '1 second' as "window",
+    least(greatest(q.requests_per_window_seconds, 0), 31536000000) * interval '1 second' as "window",
     w.used_in_window,
     nullif(q.active_concurrency_cap, 0) as cap,
     a.held

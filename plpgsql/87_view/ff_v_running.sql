@@ -8,8 +8,8 @@ select -- noqa: ST06
     e.execution_kind as kind,
     e.current_worker_id as worker,
     e.current_worker_instance_id as worker_instance,
-    (flowfabric.ff_now_ms() - e.lease_acquired_at_ms) * interval '1 millisecond' as running_for,
-    to_timestamp(e.lease_expires_at_ms / 1000.0) as lease_expires_at,
+    flowfabric.ff_timestamp(flowfabric.ff_now_ms()) - flowfabric.ff_timestamp(e.lease_acquired_at_ms) as running_for,
+    flowfabric.ff_timestamp(e.lease_expires_at_ms) as lease_expires_at,
     e.lease_expires_at_ms <= flowfabric.ff_now_ms() as lease_is_expired,
     n.progress_pct as progress,
     e.total_attempt_count - 1 as attempt

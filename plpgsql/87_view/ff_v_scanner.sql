@@ -5,9 +5,9 @@ as
 select -- noqa: ST06
     s.scanner,
     s.enabled,
-    s.interval_ms * interval '1 millisecond' as every,
-    to_timestamp(s.last_run_at_ms / 1000.0) as last_run,
-    to_timestamp(nullif(s.next_due_at_ms, 0) / 1000.0) as next_due,
+    least(greatest(s.interval_ms, 0), 31536000000000) * interval '1 millisecond' as every,
+    flowfabric.ff_timestamp(s.last_run_at_ms) as last_run,
+    flowfabric.ff_timestamp(nullif(s.next_due_at_ms, 0)) as next_due,
     s.total_processed as processed,
     s.last_errors as errors,
     case when s.consecutive_failures > 0 then s.last_error end as last_error

@@ -5,8 +5,8 @@ as
 select -- noqa: ST06
     flowfabric.ff_format_execution_id(u.partition_key, u.execution_id) as execution_id,
     u.reason_code as reason,
-    to_timestamp(u.suspended_at_ms / 1000.0) as since,
-    to_timestamp(u.timeout_at_ms / 1000.0) as times_out_at,
+    flowfabric.ff_timestamp(u.suspended_at_ms) as since,
+    flowfabric.ff_timestamp(u.timeout_at_ms) as times_out_at,
     u.timeout_behavior as on_timeout,
     w.waitpoints,
     w.signals

@@ -17,9 +17,9 @@ select -- noqa: ST06
     w.worker_instance_id as instance,
     w.lanes,
     w.capabilities,
-    w.last_heartbeat_ms + w.liveness_ttl_ms > flowfabric.ff_now_ms() as live,
+    w.last_heartbeat_ms > flowfabric.ff_now_ms() - greatest(w.liveness_ttl_ms, 0) as live,
     w.draining,
-    to_timestamp(w.last_heartbeat_ms / 1000.0) as last_heartbeat,
+    flowfabric.ff_timestamp(w.last_heartbeat_ms) as last_heartbeat,
     coalesce(h.leases, 0) as leases
 from flowfabric.ff_worker_registry as w
 left join holder as h on w.worker_instance_id = h.current_worker_instance_id;

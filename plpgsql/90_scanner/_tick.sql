@@ -18,15 +18,16 @@ as $$
     select case
         when not p_scanner.enabled then 0
         when p_scanner.last_run_at_ms is not null
-            then greatest(
-                p_now_ms - greatest(
+            then flowfabric._ff_age_ms(
+                greatest(
                     p_scanner.next_due_at_ms,
                     (
                         select max(d.next_due_at_ms)
                         from flowfabric.ff_scanner_detour as d
                         where d.scanner = p_scanner.scanner and d.ran_at_ms <= p_now_ms)),
-                0)
-        else greatest(p_now_ms - (select min(a.applied_at_ms) from flowfabric.ff_migration_annotation as a), 0)
+                p_now_ms)
+        else flowfabric._ff_age_ms(
+            (select min(a.applied_at_ms) from flowfabric.ff_migration_annotation as a), p_now_ms)
     end
 $$;
 comment on function flowfabric._ff_scanner_lateness(flowfabric.ff_scanner, bigint) is

@@ -37,9 +37,7 @@ declare
     v_flows flowfabric.ff_scan := row(0, 0, 0, false)::flowfabric.ff_scan;
 begin
     perform flowfabric._ff_check_scan_limit(p_limit, c_fn);
-    if p_retention_ms not between 0 and 9007199254740991 then
-        perform flowfabric._ff_raise_invalid(c_fn, 'retention_ms', 'out_of_range', p_retention_ms::text);
-    end if;
+    perform flowfabric._ff_check_duration(p_retention_ms, 'retention_ms', c_fn);
     if v_lane_id is not null and not flowfabric._ff_is_lane_id(v_lane_id) then
         perform flowfabric._ff_raise_invalid_lane(v_lane_id, c_fn);
     end if;

@@ -43,6 +43,8 @@ SETTLE_MS = 61_000
 
 MAX_INTEGER = 2**31 - 1
 
+VIEWS = "select relname from pg_class where relkind = 'v' and relnamespace = 'flowfabric'::regnamespace"
+
 #: How many sensible calls of a function are tried out until one does something.
 TRIALS = 4
 #: A round of the tests below makes several calls of every function, and takes longer.
@@ -147,6 +149,12 @@ def unsound(connection: Connection) -> Iterator[str]:
     )
     for finding in connection.execute("select * from flowfabric.ff_check_invariants()").fetchall():
         yield f"after the round: {finding}"
+    for (view,) in connection.execute(VIEWS).fetchall():
+        try:
+            with connection.transaction():
+                connection.execute(f"select * from flowfabric.{view}".encode()).fetchall()
+        except psycopg.Error as error:
+            yield f"after the round: {view} cannot be read: {error}"
 
 
 def differences(

@@ -11,11 +11,17 @@ from uuid import UUID
 _MAX_BIGINT = 2**63 - 1
 #: What clients of every language hold exactly, and where the engine ends most of its ranges.
 _MAX_EXACT = 2**53 - 1
+#: The longest duration and the last instant that the engine takes.
+_LONGEST_MS = 31_536_000_000_000
+_LAST_MS = 253_402_300_799_999
 
 BOUNDARIES: dict[str, list[Any]] = {
     "smallint": [0, 1, -1, 255, 256, 32767, -32768],
     "integer": [0, 1, -1, 100, 1000, 10_001, 2**31 - 1, -(2**31)],
-    "bigint": [0, 1, -1, 86_400_000, 86_400_001, _MAX_EXACT, _MAX_EXACT + 1, _MAX_BIGINT, -_MAX_BIGINT - 1],
+    "bigint": [
+        *[0, 1, -1, 86_400_000, 86_400_001, _LONGEST_MS, _LONGEST_MS + 1, _LAST_MS, _LAST_MS + 1],
+        *[_MAX_EXACT, _MAX_EXACT + 1, 2**62, _MAX_BIGINT, -_MAX_BIGINT - 1],
+    ],
     "double precision": ["NaN", "Infinity", "-Infinity", 0, -0.0, 1, 1e308, 5e-324, -1, 0.5],
 }
 
@@ -74,6 +80,7 @@ HOSTILE_TEXTS = [
     "a." * 50,
     "ab" * 129,
     "x" * 513,
+    "x" * 8193,
     "x" * 70_000,
     "é" * 300,
 ]
@@ -88,6 +95,9 @@ _JSON_NUMBERS = [
     _MAX_BIGINT,
     _MAX_BIGINT + 1,
     _MAX_EXACT + 1,
+    _LONGEST_MS,
+    _LAST_MS,
+    _LAST_MS + 1,
     2**31,
     1e-300,
 ]

@@ -44,6 +44,36 @@ def test_executions_are_listed_by_filter_and_page(flowfabric: CommandLine, clien
     assert "There are no such executions." in flowfabric.text("executions", "list", "--lane", "empty")
 
 
+def test_a_filter_that_few_executions_pass_is_followed_to_the_end(
+    flowfabric: CommandLine, client: Client, db: Connection
+) -> None:
+    client.register_lane("many")
+    # More than one call reads; ids that begin with f come last.
+    db.execute(
+        """
+        insert into flowfabric.ff_exec_core (
+            partition_key, execution_id, lifecycle_phase, ownership_state, eligibility_state, blocking_reason,
+            attempt_state, created_at_ms, last_transition_at_ms, last_mutation_at_ms, namespace, lane_id,
+            execution_kind)
+        select
+            255, ('00000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 'runnable', 'unowned',
+            'eligible_now', 'waiting_for_worker', 'pending_first_attempt', 1, 1, 1, 'default', 'many', 'test'
+        from generate_series(1, 12000) as n"""
+    )
+    rare = [
+        create(client, lane_id="rare", execution_id=f"{{fp:{partition}}}:f0000000-0000-4000-8000-000000000001")
+        for partition in (1, 255)
+    ]
+    filters = ("executions", "list", "--lane", "rare")
+    assert [row["execution_id"] for row in flowfabric.json(*filters)["items"]] == rare
+    page = flowfabric.json(*filters, "--limit", "1")
+    assert [row["execution_id"] for row in page["items"]] == rare[:1]
+    assert "next_after" not in page["items"][0]
+    page = flowfabric.json(*filters, "--limit", "1", "--after", page["next"])
+    assert [row["execution_id"] for row in page["items"]] == rare[1:]
+    assert "There are no such executions." in flowfabric.text("executions", "list", "--lane", "none")
+
+
 def test_an_execution_is_shown_with_payload_result_and_attempts(
     flowfabric: CommandLine, client: Client, clock: Clock
 ) -> None:

@@ -52,7 +52,8 @@ def test_both_clients_offer_the_same_besides_the_functions() -> None:
         } | {"__init__": {each.name: each.default for each in inspect.signature(client).parameters.values()}}
 
     assert parameters(Client) == parameters(AsyncClient)
-    assert parameters(Client).keys() == {"__init__", "close", "events", "tail_stream", "transaction", "wait"}
+    own = {"__init__", "close", "events", "iter_executions", "tail_stream", "transaction", "wait"}
+    assert parameters(Client).keys() == own
 
 
 def test_no_method_hides_what_every_client_has() -> None:

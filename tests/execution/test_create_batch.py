@@ -216,7 +216,7 @@ def test_a_batch_wakes_each_lane_with_an_eligible_execution_once(connect: Connec
         Item(lane_id="b"),
         Item(lane_id="a"),
         Item(lane_id="unwatched"),
-        Item(lane_id="delayed", delay_until_ms=9007199254740991),
+        Item(lane_id="delayed", delay_until_ms=253402300799999),
         Item("", lane_id="refused"),
         Item(lane_id="duplicate", execution_id=wire_id(1)),
     ]
@@ -239,7 +239,7 @@ def test_a_creation_wakes_its_lane(connect: Connect) -> None:
     assert notified_lanes(listener) == ["a"]
 
     create(producer, Item(lane_id="a", execution_id=wire_id(1)))
-    create(producer, Item(lane_id="a", delay_until_ms=9007199254740991))
+    create(producer, Item(lane_id="a", delay_until_ms=253402300799999))
     producer.commit()
     create(producer, Item(lane_id="a"))
     producer.rollback()
