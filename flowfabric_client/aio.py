@@ -453,7 +453,8 @@ class AsyncClient(AsyncWatchingSession):
         it was refused.
 
         Raises: invalid_input for the call as a whole: an array that is missing, nested, too long or of
-            another length. An item's refusal is its row: invalid_input and the codes of _ff_check_fence.
+            another length. An item's refusal is its row: invalid_input, payload_too_large and the codes of
+            _ff_check_fence.
         """
         return await self._all(
             _calls.complete_executions(

@@ -451,7 +451,8 @@ class Client(WatchingSession):
         it was refused.
 
         Raises: invalid_input for the call as a whole: an array that is missing, nested, too long or of
-            another length. An item's refusal is its row: invalid_input and the codes of _ff_check_fence.
+            another length. An item's refusal is its row: invalid_input, payload_too_large and the codes of
+            _ff_check_fence.
         """
         return self._all(
             _calls.complete_executions(
