@@ -405,7 +405,7 @@ class AsyncClient(AsyncWatchingSession):
     async def commit_event_cursor(self, consumer: str, stream: str, cursor: str) -> rows.Outcome:
         """Stores the position of a named consumer of events; an older one than the stored is ignored.
 
-        Raises: invalid_input, invalid_offset.
+        Raises: invalid_input, invalid_offset, read_only_server.
         """
         return await self._one(_calls.commit_event_cursor(consumer, stream, cursor))
 
@@ -2479,7 +2479,7 @@ class AsyncClient(AsyncWatchingSession):
         """Registers, refreshes or, with 0, withdraws the wish to be woken by events or by frames of an
         attempt.
 
-        Raises: invalid_input.
+        Raises: invalid_input, read_only_server.
         """
         return await self._one(
             _calls.wait_for_events(

@@ -36,7 +36,7 @@ from flowfabric_client.errors import (
 from flowfabric_client.handle import Handle
 from flowfabric_client.rows import ClaimedExecution
 from flowfabric_client.worker import events
-from flowfabric_client.worker.backoff import LONGEST_S, Backoff
+from flowfabric_client.worker.backoff import LONGEST_S, Backoff, passes
 from flowfabric_client.worker.calls import CallLine
 from flowfabric_client.worker.connections import ConnectionOptions, HandlerConnections
 from flowfabric_client.worker.handlers import Ended, Handler
@@ -187,7 +187,7 @@ class Runtime:
                 pause_s = await step()
                 backoff.reset()
             except (UnavailableError, PermissionDeniedError) as error:
-                if optional:
+                if optional and not passes(error):
                     _LOGGER.warning("this worker goes on without %s: %s", activity, error)
                     return
                 pause_s = self._trouble(activity, error, backoff)
@@ -679,7 +679,7 @@ class Runtime:
 
 
 def _is_final(error: FlowFabricError) -> bool:
-    return isinstance(error, ValidationError | PermissionDeniedError | UnavailableError)
+    return isinstance(error, ValidationError | PermissionDeniedError | UnavailableError) and not passes(error)
 
 
 def _claimed_at_ms(claim: Claim) -> int:

@@ -119,6 +119,7 @@ insert into contract values
     ('hmac_secret_not_initialized', 'ZU002', 'terminal'),
     ('schema_version_mismatch', 'ZU003', 'terminal'),
     ('partition_config_mismatch', 'ZU004', 'terminal'),
+    ('read_only_server', 'ZU005', 'terminal'),
     ('attempt_not_in_created_state', 'ZB001', 'bug'),
     ('invalid_keys_missing_hmac', 'ZB002', 'bug'),
     ('internal_error', 'ZB003', 'bug');
@@ -172,7 +173,7 @@ $$;
 
 -- The catalogue
 
-select is((select count(*) from contract), 116::bigint, 'the contract has 116 codes');
+select is((select count(*) from contract), 117::bigint, 'the contract has 117 codes');
 select bag_eq(
     'select code, sqlstate, retry_class from flowfabric.ff_list_error_codes()',
     'select code, sqlstate, retry_class from contract',
@@ -212,7 +213,7 @@ from unnest(array[
 set local role flowfabric_signaller;
 select count(*) as listed from flowfabric.ff_list_error_codes() \gset
 reset role;
-select is(:listed, 116, 'a role without table privileges lists all of it');
+select is(:listed, 117, 'a role without table privileges lists all of it');
 
 -- What an error looks like
 

@@ -1,7 +1,7 @@
 -- The cursor of a consumer: stored, and never moved back.
 begin;
 \ir helpers.sql
-select plan(19);
+select plan(20);
 
 prepare commit_cursor (text) as
 select c.outcome from flowfabric.ff_commit_event_cursor('billing', 'completion', $1) as c;
@@ -45,6 +45,14 @@ select is(
     'an unknown stream is refused');
 select throws_ok('execute commit_cursor(''x'')', 'ZV016', 'invalid_offset', 'a malformed cursor is refused');
 select throws_ok('execute commit_cursor(null)', 'ZV016', 'invalid_offset', 'and so is none');
+select throws_ok(
+    $$ do $do$
+    begin
+        perform set_config('transaction_read_only', 'on', true);
+        perform flowfabric.ff_commit_event_cursor('billing', 'completion', 'v1:3:1:1');
+    end;
+    $do$ $$,
+    'ZU005', 'read_only_server', 'a session that cannot write is told so');
 
 select * from finish();
 rollback;

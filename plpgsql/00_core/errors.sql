@@ -238,6 +238,10 @@ with catalogue (code, sqlstate, category, retry_class, hint) as (
         'partition_config_mismatch', 'ZU004', 'Unavailable', 'terminal',
         'Use the partition count the schema was installed with.'
     ),
+    (
+        'read_only_server', 'ZU005', 'Unavailable', 'terminal',
+        'Connect to the primary: this server is a standby, or this session is read-only.'
+    ),
     -- ZB, Bug: cannot happen in a correct engine.
     ('attempt_not_in_created_state', 'ZB001', 'Bug', 'bug', 'Report it: this cannot happen in a correct engine.'),
     ('invalid_keys_missing_hmac', 'ZB002', 'Bug', 'bug', 'Report it: this cannot happen in a correct engine.'),

@@ -3,7 +3,7 @@
 -- Fence:  none.
 -- Locks:  the ff_event_consumer row.
 -- Writes: ff_event_consumer.
--- Raises: invalid_input, invalid_offset.
+-- Raises: invalid_input, invalid_offset, read_only_server.
 -- Retry:  safe; the position never moves back.
 --
 -- Optional: a consumer may keep its cursor anywhere. Called in the transaction of the consumer's own work, it makes
@@ -22,6 +22,7 @@ begin
     end if;
     perform flowfabric._ff_check_event_stream(p_stream, c_fn);
     v_cursor := flowfabric._ff_parse_event_cursor(p_cursor, c_fn);
+    perform flowfabric._ff_check_writable(c_fn);
 
     insert into flowfabric.ff_event_consumer as c (consumer_name, stream, cursor, updated_at_ms)
     values (

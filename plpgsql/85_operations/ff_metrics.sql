@@ -9,6 +9,8 @@
 -- Made to be called every 15 seconds with a million executions stored: every number comes from an index of executions
 -- that have not ended, from the end of an event table or from a small table. Counts stop at 100000 per lane and state;
 -- `capped` then says so. A lane, stream, scanner or outcome with nothing to count has a row with 0.
+--
+-- A standby knows neither waiters nor the statistics of tables: it leaves `waiters` and `table_dead_ratio` out.
 create or replace function flowfabric.ff_metrics()
 returns setof flowfabric.ff_metric
 language plpgsql volatile security definer
@@ -111,10 +113,8 @@ begin
             'count', false
         from flowfabric.ff_quota_policy as q
         union all
-        select 'waiters', jsonb_build_object('channel', w.channel), count(*), 'count', false
-        from flowfabric.ff_waiter as w
-        where w.until_ms > v_now_ms
-        group by w.channel
+        select 'waiters', jsonb_build_object('channel', w.channel), w.waiters, 'count', false
+        from flowfabric._ff_count_waiters(v_now_ms) as w
         union all
         select
             'table_dead_ratio', jsonb_build_object('table', t.table_name),
