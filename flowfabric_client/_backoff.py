@@ -7,12 +7,20 @@ import random
 from flowfabric_client.errors import (
     ClientTimeoutError,
     FlowFabricError,
+    ReadOnlyServerError,
     ResourceExhaustedError,
     RetryExhaustedError,
     TransportError,
 )
 
-_PASSING = (TransportError, ResourceExhaustedError, ClientTimeoutError, RetryExhaustedError)
+# A server that is read-only may be about to be promoted.
+_PASSING = (
+    TransportError,
+    ResourceExhaustedError,
+    ClientTimeoutError,
+    RetryExhaustedError,
+    ReadOnlyServerError,
+)
 
 
 def passes(error: FlowFabricError) -> bool:

@@ -838,6 +838,13 @@ ERROR_CODES: tuple[ErrorCode, ...] = (
         "Use the partition count that the schema was installed with; DETAIL has it.",
     ),
     ErrorCode(
+        "read_only_server",
+        "ZU005",
+        "Unavailable",
+        "terminal",
+        "Connect to the primary: this server is a standby, or this session is read-only.",
+    ),
+    ErrorCode(
         "attempt_not_in_created_state",
         "ZB001",
         "Bug",

@@ -17,7 +17,7 @@ from uuid import uuid4
 from flowfabric_client._backoff import Backoff, passes
 from flowfabric_client._call import Call
 from flowfabric_client._steps import Steps
-from flowfabric_client.errors import FlowFabricError, StreamDisconnectedError
+from flowfabric_client.errors import FlowFabricError, ReadOnlyServerError, StreamDisconnectedError
 
 _LOGGER = logging.getLogger("flowfabric.client")
 
@@ -119,6 +119,7 @@ class Following(Generic[T]):
     _waiter_id: str = field(default_factory=lambda: f"follower-{uuid4().hex}")
     _registered: Call[Any] | None = None
     _registered_at: float = float("-inf")
+    _has_settled: bool = False
 
     def __post_init__(self) -> None:
         check_pace(self.poll_interval_s, self.timeout_s)
@@ -138,7 +139,7 @@ class Following(Generic[T]):
                     yield from self._register()
                 page = yield from self.source.look(self.send)
             except FlowFabricError as error:
-                if not in_touch or not passes(error):
+                if not in_touch or not passes(error) or self._never_could_write(error):
                     raise
                 if self._remaining_s(newest_at) <= 0:
                     raise StreamDisconnectedError(
@@ -193,6 +194,11 @@ class Following(Generic[T]):
         if call is not None:
             yield from self.send(call)
             self.source.was_settled(call)
+            self._has_settled = True
+
+    def _never_could_write(self, error: FlowFabricError) -> bool:
+        """Whether this is a standby by design, and not a primary that lost its place a moment ago."""
+        return isinstance(error, ReadOnlyServerError) and not self._has_settled
 
     def _register(self) -> Steps[None]:
         wait_ms = min(_LONGEST_REGISTRATION_MS, 1_000 + round(2_000 * self.poll_interval_s))

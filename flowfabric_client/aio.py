@@ -2546,7 +2546,7 @@ class AsyncClient(AsyncWatchingSession):
         """Registers, refreshes or, with 0, withdraws the wish to be woken by events or by frames of an
         attempt.
 
-        Raises: invalid_input.
+        Raises: invalid_input, read_only_server.
         """
         return await self._one(
             _calls.wait_for_events(

@@ -2528,7 +2528,7 @@ class Client(WatchingSession):
         """Registers, refreshes or, with 0, withdraws the wish to be woken by events or by frames of an
         attempt.
 
-        Raises: invalid_input.
+        Raises: invalid_input, read_only_server.
         """
         return self._one(
             _calls.wait_for_events(

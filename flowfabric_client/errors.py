@@ -396,6 +396,14 @@ def _schema_differs(failure: _NativeFailure) -> FlowFabricError:
     )
 
 
+def _read_only(failure: _NativeFailure) -> FlowFabricError:
+    return ReadOnlyServerError(
+        f"read_only_server: {failure.message}. {ReadOnlyServerError.hint}",
+        details={"reason": failure.message},
+        function=failure.function,
+    )
+
+
 def _unexpected(failure: _NativeFailure) -> FlowFabricError:
     return TransportError(
         failure.message,
@@ -420,6 +428,7 @@ _TREATMENT_BY_SQLSTATE: Mapping[str, _Treatment] = {
     "23503": _escaped_constraint,
     "23505": _escaped_constraint,
     "23514": _check_failed,
+    "25006": _read_only,
     "42501": _permission_denied,
     "42883": _schema_differs,
     "42P01": _schema_differs,
@@ -443,6 +452,10 @@ _TREATMENT_BY_TYPE: tuple[tuple[type[psycopg.Error], _Treatment], ...] = (
 def _treatment_of(exc: psycopg.Error) -> _Treatment:
     if exc.sqlstate is None:
         return next((treat for kind, treat in _TREATMENT_BY_TYPE if isinstance(exc, kind)), _unexpected)
+    # A standby refuses queries of unlogged tables before it refuses writes. The number has other uses too and the
+    # message is translated; the place in the server's source identifies it.
+    if exc.sqlstate == "0A000" and exc.diag.source_function == "get_relation_info":
+        return _read_only
     by_class = _TREATMENT_BY_SQLSTATE_CLASS.get(exc.sqlstate[:2], _unexpected)
     return _TREATMENT_BY_SQLSTATE.get(exc.sqlstate, by_class)
 
@@ -1074,6 +1087,13 @@ class PartitionConfigMismatchError(UnavailableError, code="partition_config_mism
     """`partition_config_mismatch`, ZU004, terminal.
 
     Use the partition count that the schema was installed with; DETAIL has it.
+    """
+
+
+class ReadOnlyServerError(UnavailableError, code="read_only_server"):
+    """`read_only_server`, ZU005, terminal.
+
+    Connect to the primary: this server is a standby, or this session is read-only.
     """
 
 

@@ -413,10 +413,20 @@ def test_a_missing_function_table_or_schema_is_a_version_mismatch(db: psycopg.Co
         assert isinstance(error, errors.UnavailableError)
 
 
+def test_a_write_in_a_read_only_transaction_says_where_to_go(db: psycopg.Connection[Any]) -> None:
+    db.execute("set default_transaction_read_only = on")
+    error = errors.from_psycopg(raised(db, "select flowfabric.ff_register_lane('x')"), function="ff_test")
+    assert type(error) is errors.ReadOnlyServerError
+    assert isinstance(error, errors.UnavailableError)
+    assert (error.sqlstate, error.function) == ("ZU005", "ff_test")
+    assert "Connect to the primary" in str(error)
+
+
 @pytest.mark.parametrize(
     "cause",
     [
         native("XX000"),
+        native("0A000"),
         native("42601"),
         psycopg.InterfaceError("the cursor is closed"),
         psycopg.ProgrammingError(),

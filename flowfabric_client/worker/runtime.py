@@ -34,7 +34,7 @@ from flowfabric_client.errors import (
 from flowfabric_client.handle import Handle
 from flowfabric_client.rows import ClaimedExecution, WorkerLeaseListing
 from flowfabric_client.worker import events
-from flowfabric_client.worker.backoff import LONGEST_S, Backoff
+from flowfabric_client.worker.backoff import LONGEST_S, Backoff, passes
 from flowfabric_client.worker.batches import LARGEST_BATCH
 from flowfabric_client.worker.calls import CallLine
 from flowfabric_client.worker.connections import ConnectionOptions, HandlerConnections
@@ -217,7 +217,7 @@ class Runtime:
                 pause_s = await step()
                 backoff.reset()
             except (UnavailableError, PermissionDeniedError) as error:
-                if optional:
+                if optional and not passes(error):
                     _LOGGER.warning("this worker goes on without %s: %s", activity, error)
                     return
                 pause_s = self._trouble(activity, error, backoff)
@@ -713,7 +713,7 @@ class Runtime:
 
 
 def _is_final(error: FlowFabricError) -> bool:
-    return isinstance(error, ValidationError | PermissionDeniedError | UnavailableError)
+    return isinstance(error, ValidationError | PermissionDeniedError | UnavailableError) and not passes(error)
 
 
 def _claimed_at_ms(claim: Claim) -> int:

@@ -120,6 +120,7 @@ insert into contract values
     ('hmac_secret_not_initialized', 'ZU002', 'terminal'),
     ('schema_version_mismatch', 'ZU003', 'terminal'),
     ('partition_config_mismatch', 'ZU004', 'terminal'),
+    ('read_only_server', 'ZU005', 'terminal'),
     ('attempt_not_in_created_state', 'ZB001', 'bug'),
     ('invalid_keys_missing_hmac', 'ZB002', 'bug'),
     ('internal_error', 'ZB003', 'bug');

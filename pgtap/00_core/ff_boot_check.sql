@@ -1,7 +1,7 @@
 -- The first call of a client: does it fit the installation?
 begin;
 \ir ../helpers.sql
-select plan(30);
+select plan(32);
 
 prepare boot (integer, integer) as select * from flowfabric.ff_boot_check($1, $2);
 prepare warnings (integer) as select unnest(warnings) from flowfabric.ff_boot_check($1);
@@ -121,6 +121,16 @@ set local role flowfabric_reader;
 select event_epoch from flowfabric.ff_boot_check(5) \gset
 reset role;
 select is(:event_epoch::smallint, 10::smallint, 'a role without table privileges does all of it');
+
+update flowfabric.ff_partition_config set system_identifier = 42;
+select is(
+    (select b.warnings[1]
+     from (select set_config('transaction_read_only', 'on', true) as value) as read_only
+     cross join lateral flowfabric.ff_boot_check(case read_only.value when 'on' then 5 end) as b),
+    'the session is read-only: every write will be refused', 'a client that cannot write is told so');
+select is(
+    (select c.system_identifier from flowfabric.ff_partition_config as c), 42::bigint,
+    'and leaves the epoch to one that can');
 
 select * from finish();
 rollback;

@@ -1,7 +1,7 @@
 -- The cursor of a consumer: stored, never moved back, and moved by its owner only.
 begin;
 \ir helpers.sql
-select plan(35);
+select plan(36);
 
 prepare commit_cursor (text) as
 select c.outcome from flowfabric.ff_commit_event_cursor('billing', 'completion', $1) as c;
@@ -46,6 +46,14 @@ select is(
     'an unknown stream is refused');
 select throws_ok('execute commit_cursor(''x'')', 'ZV016', 'invalid_offset', 'a malformed cursor is refused');
 select throws_ok('execute commit_cursor(null)', 'ZV016', 'invalid_offset', 'and so is none');
+select throws_ok(
+    $$ do $do$
+    begin
+        perform set_config('transaction_read_only', 'on', true);
+        perform flowfabric.ff_commit_event_cursor('billing', 'completion', 'v1:3:1:1');
+    end;
+    $do$ $$,
+    'ZU005', 'read_only_server', 'a session that cannot write is told so');
 
 -- The horizon
 prepare reach (text) as

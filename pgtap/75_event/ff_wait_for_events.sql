@@ -1,7 +1,7 @@
 -- Waiting for events: who is recorded as waiting for what, until when. That they are woken is shown in tests/event.
 begin;
 \ir helpers.sql
-select plan(39);
+select plan(40);
 
 prepare wait (text[], text, integer, bigint) as
 select w.* from flowfabric.ff_wait_for_events('me', $1, $2, $3, $4) as w;
@@ -117,6 +117,14 @@ select is(
 select is(
     (select count(*) from flowfabric.ff_list_settings() as s where s.name like 'notify%'),
     (select count(*) from flowfabric._ff_channels()), 'and every such setting a channel');
+select throws_ok(
+    $$ do $do$
+    begin
+        perform set_config('transaction_read_only', 'on', true);
+        perform flowfabric.ff_wait_for_events('someone', array['lease']);
+    end;
+    $do$ $$,
+    'ZU005', 'read_only_server', 'a session that cannot write is told so');
 
 select * from finish();
 rollback;

@@ -146,3 +146,18 @@ end;
 $$;
 comment on function flowfabric._ff_require_role(text, text) is
 'Internal: raises unauthorized unless the calling role has the privileges of the given one.';
+
+-- For functions that read as a rule and write here: PostgreSQL's own refusal names neither function nor remedy.
+create or replace function flowfabric._ff_check_writable(p_fn text)
+returns void
+language plpgsql stable
+as $$
+begin
+    if current_setting('transaction_read_only')::boolean then
+        perform flowfabric._ff_raise(
+            'read_only_server', p_fn, jsonb_build_object('is_standby', pg_is_in_recovery()));
+    end if;
+end;
+$$;
+comment on function flowfabric._ff_check_writable(text) is
+'Internal: raises read_only_server on a standby and in a read-only transaction.';

@@ -332,6 +332,10 @@ with catalogue (code, sqlstate, category, retry_class, hint) as (
         'partition_config_mismatch', 'ZU004', 'Unavailable', 'terminal',
         'Use the partition count that the schema was installed with; DETAIL has it.'
     ),
+    (
+        'read_only_server', 'ZU005', 'Unavailable', 'terminal',
+        'Connect to the primary: this server is a standby, or this session is read-only.'
+    ),
     -- ZB, Bug: cannot happen in a correct engine.
     (
         'attempt_not_in_created_state', 'ZB001', 'Bug', 'bug',

@@ -2,13 +2,14 @@
 --
 -- Fence:  none.
 -- Locks:  the table ff_partition_config, only when the data turn out to be restored from another server.
--- Writes: ff_partition_config (system_identifier, event_epoch), only then.
+-- Writes: ff_partition_config (system_identifier, event_epoch), only then; nothing on a standby or read-only session.
 -- Raises: invalid_input, schema_version_mismatch, partition_config_mismatch, retry_exhausted as ff_bump_event_epoch.
 -- Retry:  safe.
 --
 -- Transaction ids order the event cursors and mean nothing on another server. A changed system identifier says that
 -- the data came from a dump, so the epoch is raised before any consumer reads on. Where no client has recorded a server
 -- yet, events that are there already may come from another one: raising costs nothing, so it is done then too.
+-- Where nothing can be written, a warning says so, and the next client that can write does it.
 create or replace function flowfabric.ff_boot_check(
     p_required_version integer,
     p_num_flow_partitions integer default null
@@ -52,7 +53,13 @@ begin
 
     v_server := (select s.system_identifier from pg_control_system() as s);
     select c.system_identifier into v_stored_server from flowfabric.ff_partition_config as c;
-    if v_stored_server is distinct from v_server then
+    if current_setting('transaction_read_only')::boolean then
+        v_report.warnings := v_report.warnings || (
+            case
+                when pg_is_in_recovery() then 'the server is a standby: it answers readers and refuses every write'
+                else 'the session is read-only: every write will be refused'
+            end)::text;
+    elsif v_stored_server is distinct from v_server then
         -- As ff_bump_event_epoch: transactions that read the old epoch end before readers take it for finished.
         perform flowfabric._ff_lock_event_epoch(900, c_fn);
         select c.system_identifier into v_stored_server from flowfabric.ff_partition_config as c;

@@ -3,7 +3,7 @@
 -- Fence:  the role that stored the first position of the consumer, or a member of it.
 -- Locks:  the ff_event_consumer row.
 -- Writes: ff_event_consumer.
--- Raises: invalid_input, invalid_offset, unauthorized.
+-- Raises: invalid_input, invalid_offset, unauthorized, read_only_server.
 -- Retry:  safe; the position never moves back.
 --
 -- Optional: a consumer may keep its cursor anywhere. Called in the transaction of the consumer's own work, it makes
@@ -26,6 +26,7 @@ begin
     end if;
     perform flowfabric._ff_check_event_stream(p_stream, c_fn);
     v_cursor := flowfabric._ff_parse_event_cursor(p_cursor, c_fn);
+    perform flowfabric._ff_check_writable(c_fn);
     perform flowfabric._ff_check_cursor_is_reached(v_cursor, p_cursor, c_fn);
 
     insert into flowfabric.ff_event_consumer as c (consumer_name, stream, cursor, updated_at_ms, owner)

@@ -4,7 +4,7 @@
 -- Locks:  the ff_waiter rows of the caller, in the order of channel and key; now and then ff_partition_config, SKIP
 --         LOCKED.
 -- Writes: ff_waiter; once in ten minutes how long lease and completion events may be waited for.
--- Raises: invalid_input.
+-- Raises: invalid_input, read_only_server.
 -- Retry:  safe; a repeat refreshes.
 --
 -- Returns at once and reads no event. A NOTIFY is sent only to those who said so here, so that a busy system sends
@@ -69,6 +69,7 @@ begin
         perform flowfabric._ff_raise_invalid(c_fn, 'streams', 'nothing_to_wait_for');
     end if;
     v_wait.notify := 0 <> all (v_settings);
+    perform flowfabric._ff_check_writable(c_fn);
 
     if p_wait_ms = 0 then
         perform from flowfabric.ff_waiter as w

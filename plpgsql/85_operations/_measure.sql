@@ -415,6 +415,25 @@ comment on function flowfabric._ff_scanner_holders() is
 'Internal: sessions whose open transaction has run scanners, as far as the owner of the schema may see them.';
 
 -- Hot is what has storage settings of its own for vacuum.
+-- A standby cannot even plan a query of an unlogged table. Nothing can wait there either.
+create or replace function flowfabric._ff_count_waiters(p_now_ms bigint)
+returns table (channel text, waiters bigint)
+language plpgsql stable
+as $$
+begin
+    if not pg_is_in_recovery() then
+        return query
+        select w.channel, count(*)
+        from flowfabric.ff_waiter as w
+        where w.until_ms > p_now_ms
+        group by w.channel;
+    end if;
+end;
+$$;
+comment on function flowfabric._ff_count_waiters(bigint) is
+'Internal: how many wait to be woken, by channel; nothing on a standby.';
+
+-- Without the statistics of a standby, which count what its own sessions did.
 create or replace function flowfabric._ff_hot_tables()
 returns table (
     table_name text,
@@ -442,7 +461,7 @@ begin
                 max(x.option_value) filter (where x.option_name = 'autovacuum_enabled')::boolean, true)
         from pg_options_to_table(c.reloptions) as x
     ) as o (scale_factor, autovacuum_is_on)
-    where c.relnamespace = 'flowfabric'::regnamespace and o.scale_factor is not null;
+    where c.relnamespace = 'flowfabric'::regnamespace and o.scale_factor is not null and not pg_is_in_recovery();
 end;
 $$;
 comment on function flowfabric._ff_hot_tables() is

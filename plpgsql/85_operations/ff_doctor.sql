@@ -8,6 +8,8 @@
 --
 -- Each check runs by itself: one that may not see something says so as a notice, and the others go on. Runs with the
 -- rights of the owner of the schema, who needs pg_read_all_stats to see the sessions of other roles.
+--
+-- A standby cannot see what only the primary knows: those checks are left out, and a notice names them.
 create or replace function flowfabric.ff_doctor(p_include_ok boolean default false)
 returns setof flowfabric.ff_finding
 language plpgsql volatile security definer
@@ -20,12 +22,15 @@ declare
         'version', 'functions', 'grants', 'signing_key', 'oldest_snapshot', 'dead_rows', 'vacuum', 'expired_leases',
         'crash_loops', 'scanners', 'scanner_items', 'events', 'notify_queue', 'queues', 'retention', 'budgets_quotas',
         'claim_floor', 'test_clock'];
+    c_of_primary constant text[] := array['oldest_snapshot', 'dead_rows', 'notify_queue', 'claim_floor'];
+    v_is_standby boolean := pg_is_in_recovery();
     v_now_ms bigint := flowfabric.ff_now_ms();
     v_check text;
     v_findings flowfabric.ff_finding[] := '{}'::flowfabric.ff_finding[];
     v_found flowfabric.ff_finding[];
 begin
     foreach v_check in array c_checks loop
+        continue when v_is_standby and v_check = any (c_of_primary);
         begin
             v_found := array(select f from flowfabric._ff_examine(v_check, v_now_ms) as f);
         exception when insufficient_privilege then
@@ -39,6 +44,12 @@ begin
         end if;
         v_findings := v_findings || v_found;
     end loop;
+    if v_is_standby then
+        v_findings := v_findings || row(
+            'standby', 'notice',
+            format('This server is a standby, where these checks see nothing: %s.', array_to_string(c_of_primary, ', ')),
+            'Run ff_doctor on the primary too.', jsonb_build_object('skipped', c_of_primary))::flowfabric.ff_finding;
+    end if;
     return query
     select f.check_name, f.severity, f.finding, f.what_to_do, f.detail
     from unnest(v_findings) with ordinality as f (check_name, severity, finding, what_to_do, detail, position)

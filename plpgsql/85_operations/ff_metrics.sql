@@ -10,6 +10,8 @@
 -- that have not ended, from the end of an event table or from a small table. Counts stop at 100000 per lane and state;
 -- `capped` then says so. A lane, stream, scanner or outcome with nothing to count has a row with 0. Of the leases that
 -- expired or were revoked, leases_backing_off counts those whose takeover is not due yet.
+--
+-- A standby knows neither waiters nor the statistics of tables: it leaves `waiters` and `table_dead_ratio` out.
 create or replace function flowfabric.ff_metrics()
 returns setof flowfabric.ff_metric
 language plpgsql volatile security definer
@@ -110,10 +112,8 @@ begin
             'count', false
         from flowfabric.ff_quota_policy as q
         union all
-        select 'waiters', jsonb_build_object('channel', w.channel), count(*), 'count', false
-        from flowfabric.ff_waiter as w
-        where w.until_ms > v_now_ms
-        group by w.channel
+        select 'waiters', jsonb_build_object('channel', w.channel), w.waiters, 'count', false
+        from flowfabric._ff_count_waiters(v_now_ms) as w
         union all
         select
             'table_dead_ratio', jsonb_build_object('table', t.table_name),
