@@ -840,7 +840,7 @@ class AsyncClient(AsyncWatchingSession):
         )
 
     async def due_scanners(self) -> list[str]:
-        """The names of the background scanners that are due, in the order in which to run them."""
+        """The names of the background scanners that are due, the one that has been due for longest first."""
         return await self._all(_calls.due_scanners())
 
     async def evaluate_flow_eligibility(self, execution_id: str) -> rows.FlowEligibility:

@@ -18,6 +18,7 @@ comment on column flowfabric.ff_exec_core.lease_reclaim_count is
 comment on column flowfabric.ff_exec_core.delay_until_ms is
 'Earliest start while delayed; earliest takeover while a lost lease is marked.';
 
+-- squawk-ignore require-concurrent-index-deletion
 drop index if exists flowfabric.ff_exec_core_lease_expiry_idx;
 -- ff_reclaim_next, ff_scan_expired_leases, ff_list_expired_leases, ff_list_worker_leases. Marked leases are not in it,
 -- so that leases that no worker takes over do not pile up at its head. Lanes are compared byte by byte.
@@ -27,6 +28,7 @@ create index if not exists ff_exec_core_lease_expiry_idx on flowfabric.ff_exec_c
 with (deduplicate_items = false)
 where ownership_state = 'leased';
 
+-- squawk-ignore require-concurrent-index-deletion
 drop index if exists flowfabric.ff_exec_core_reclaimable_idx;
 -- ff_reclaim_next, ff_list_expired_leases, ff_list_worker_leases. After leased come lease_expired_reclaimable and
 -- lease_revoked; the planner finds that a query for these implies the predicate.

@@ -8,8 +8,12 @@
 -- depends: 0028.lost-lease-order
 
 alter table flowfabric.ff_lane_floor add column if not exists side bigint not null default 0;
-alter table flowfabric.ff_lane_floor drop constraint if exists ff_lane_floor_pkey;
 alter table flowfabric.ff_lane_floor
+-- squawk-ignore ban-drop-constraint
+drop constraint if exists ff_lane_floor_pkey;
+-- The table has a few rows per lane and may lose them.
+alter table flowfabric.ff_lane_floor
+-- squawk-ignore constraint-missing-not-valid, adding-serial-primary-key-field
 add constraint ff_lane_floor_pkey primary key (lane_id, capability_set_id, priority, side);
 
 comment on table flowfabric.ff_lane_floor is

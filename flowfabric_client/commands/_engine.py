@@ -106,9 +106,9 @@ class Engine:
         if len(found) > 1:
             raise errors.InvalidInputError(
                 f"{bare} is the uuid of several executions; name one: "
-                + ", ".join(row.execution_id for row in found)
+                + ", ".join(str(row.execution_id) for row in found)
             )
-        return found[0].execution_id
+        return str(found[0].execution_id)
 
     def print_page(
         self,

@@ -1,7 +1,7 @@
 -- The names that a driver goes through: what is due, in order, and nothing else.
 begin;
 \ir ../helpers.sql
-select plan(8);
+select plan(11);
 
 prepare due as select d.scanner from flowfabric.ff_due_scanners() as d (scanner);
 
@@ -15,9 +15,27 @@ select ff_tap.freeze_time(1000749);
 select results_eq('execute due', $$values ('event_notify')$$, 'only what has reached its time is due');
 select ff_tap.freeze_time(1000750);
 select results_eq(
-    'execute due', $$values ('delayed'), ('event_notify')$$, 'a scanner is due at the instant itself');
+    'execute due', $$values ('event_notify'), ('delayed')$$,
+    'a scanner is due at the instant itself, after those that have been due for longer');
+-- Three executions to delete, one per run.
+select flowfabric.ff_set_scanner('retention', p_batch_limit => 1);
+select flowfabric.ff_cancel_execution(c.execution_id, 'test', 'operator_override')
+from flowfabric.ff_create_executions('{test,test,test}') as c;
+update flowfabric.ff_exec_core set terminal_at_ms = 1000750 - 86400000;
+select is(
+    (select r.more from flowfabric.ff_tick(p_scanners => '{retention}', p_force => true) as r), true,
+    'a scanner that has more to do');
+select results_eq(
+    'execute due', $$values ('event_notify'), ('delayed'), ('retention')$$,
+    'is due at once, after those that were due before its run');
+select flowfabric.ff_tick(p_scanners => '{event_notify,delayed}');
+select results_eq('execute due', $$values ('retention')$$, 'until nothing else is');
+select flowfabric.ff_tick(p_scanners => '{retention}', p_force => true) from generate_series(1, 3);
+select ff_tap.freeze_time(1001500);
 select flowfabric.ff_set_scanner('delayed', p_enabled => false);
-select results_eq('execute due', $$values ('event_notify')$$, 'a scanner that is switched off is not due');
+select is(
+    (select count(*) from flowfabric.ff_due_scanners() as d (scanner) where d.scanner = 'delayed'), 0::bigint,
+    'a scanner that is switched off is not due');
 select ff_tap.freeze_time(999999);
 select is(
     (select count(*) from flowfabric.ff_due_scanners()), 23::bigint, 'after the clock went back all that are on are due');

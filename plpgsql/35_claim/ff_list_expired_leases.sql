@@ -7,7 +7,7 @@
 -- Raises: invalid_input.
 -- Retry:  safe.
 --
--- It only lists: to take one over is its caller's decision, from `takeover_at_ms` on. Revoked leases are not among them.
+-- It only lists: to take one over is its caller's decision, from `takeover_at_ms` on. It has no revoked leases.
 -- A page starts after the next_after_… of the page before.
 --
 -- Leases are read lane by lane in the order of the list: those that no scanner has marked, and the marked ones. Of each

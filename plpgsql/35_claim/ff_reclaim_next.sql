@@ -109,7 +109,8 @@ begin
                 v_reclaim.attempt_type, v_reclaim.handle_kind, v_reclaim.worker_instance_id, v_reclaim.lease_ttl_ms,
                 case when p_with_payload then flowfabric._ff_payload(e.small_payload, p.payload) end,
                 p.payload_encoding, flowfabric._ff_all_tags(e.partition_key, e.execution_id, p.tags), p.policy,
-                e.flow_id, s.tokens, e.created_at_ms, e.started_at_ms, e.deadline_at_ms, e.attempt_timeout_at_ms, e.total_attempt_count,
+                e.flow_id, s.tokens, e.created_at_ms, e.started_at_ms, e.deadline_at_ms, e.attempt_timeout_at_ms,
+                e.total_attempt_count,
                 v_reclaim.reclaim_count, v_reclaim.max_reclaim_count
             from flowfabric.ff_exec_core as e
             join flowfabric.ff_capability_set as s on s.capability_set_id = e.capability_set_id

@@ -309,12 +309,14 @@ begin
             e.position, e.edge,
             case
                 when not flowfabric._ff_is_uuid(e.edge ->> 'edge_id') then 'edge_id'
-                when e.edge ->> 'dependency_kind' <> all (flowfabric._ff_legal_values('dependency_kind')) then 'dependency_kind'
+                when e.edge ->> 'dependency_kind' <> all (flowfabric._ff_legal_values('dependency_kind'))
+                    then 'dependency_kind'
                 else 'data_passing_ref'
             end as key,
             case
                 when not flowfabric._ff_is_uuid(e.edge ->> 'edge_id') then 'bad_id'
-                when e.edge ->> 'dependency_kind' <> all (flowfabric._ff_legal_values('dependency_kind')) then 'unknown'
+                when e.edge ->> 'dependency_kind' <> all (flowfabric._ff_legal_values('dependency_kind'))
+                    then 'unknown'
                 else 'length'
             end as reason
         from jsonb_array_elements(p_flow -> 'edges') with ordinality as e (edge, position)
@@ -516,7 +518,8 @@ begin
     select min(m.position) into v_position
     from unnest(p_members) as m
     where not flowfabric._ff_is_lane_id(m.lane_id) or octet_length(m.execution_kind) not between 1 and 256
-        or m.policy = v_failing_policy or pg_column_size(m.tags #> '{}') > 65536 or octet_length(m.payload) > v_max_payload_bytes
+        or m.policy = v_failing_policy or pg_column_size(m.tags #> '{}') > 65536
+        or octet_length(m.payload) > v_max_payload_bytes
         or octet_length(m.payload_encoding) > 256 or octet_length(m.creator_identity) > 256
         or m.delay_until_ms not between 0 and flowfabric._ff_last_ms()
         or m.deadline_at_ms not between 0 and flowfabric._ff_last_ms()

@@ -322,7 +322,7 @@ def takeover_backoff_ms(execution_id: str, lease_epoch: int, losses: int) -> int
     """How long a lease that is not the first to be lost waits for its takeover."""
     key = UUID(execution_id.rpartition(":")[2]).bytes + lease_epoch.to_bytes(8, "big")
     jitter = int.from_bytes(hashlib.sha256(key).digest()[:2], "big")
-    least_ms = min(1000 * 2 ** min(losses - 2, 8), 150_000)
+    least_ms = min(1000 << min(losses - 2, 8), 150_000)
     return least_ms + least_ms * jitter // 65536
 
 

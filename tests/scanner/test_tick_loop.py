@@ -75,6 +75,32 @@ def test_each_scanner_has_a_transaction_of_its_own(engine: Engine, connect: Conn
     assert engine.events("ff_completion_event", "expired") == {2: 1}
 
 
+def test_a_scanner_that_always_has_more_keeps_no_other_waiting(engine: Engine, connect: Connect) -> None:
+    """Of ten thousand executions to delete one goes per round."""
+    engine.db.execute("select flowfabric.ff_create_executions(array_fill('test'::text, array[1000]))")
+    engine.db.execute(
+        """
+        update flowfabric.ff_exec_core
+        set lifecycle_phase = 'terminal', terminal_outcome = 'skipped', eligibility_state = 'not_applicable',
+            blocking_reason = 'none', terminal_at_ms = 0
+        """
+    )
+    rows(engine.db, "ff_set_scanner", scanner="retention", batch_limit=1)
+    engine.lease(1, ttl_ms=1)
+    looping = connect()
+    running = in_background(lambda: loop(looping, A_MINUTE))
+    for number in (2, 3):
+        wait_until(
+            lambda expected=number - 1: len(engine.events("ff_lease_event", "expired")) == expected,  # type: ignore[misc]
+            "the lease was marked",
+        )
+        assert engine.count("lifecycle_phase = 'terminal'") > 0
+        engine.lease(number, ttl_ms=1)
+    looping.cancel_safe()
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        running.result()
+
+
 def test_a_second_loop_returns_at_once(engine: Engine, connect: Connect) -> None:
     first, second = connect(), connect()
     running = in_background(lambda: loop(first, A_MINUTE, interval_ms=3000))

@@ -247,14 +247,16 @@ def test_a_completion_inside_an_open_transaction_keeps_only_the_rest_of_its_flow
     ids = {member.name: member.execution_id for member in members}
     later = Worker(database, lanes=["later"], **FAST)
     later.handler("work")(work)
-    with running(worker) as run, running(later) as other:
+    with running(worker) as run:
         assert is_open.wait(20)
-        client.create_executions(["work"] * 100)
-        run.wait_for(events.Completed, 100)
-        assert other.all(events.Completed) == []
-        may_commit.set()
-        run.wait_for(events.Completed, 101)
-        other.wait_for(events.Completed)
+        with running(later) as other:
+            other.wait_for(events.Started)
+            client.create_executions(["work"] * 100)
+            run.wait_for(events.Completed, 100)
+            assert other.all(events.Completed) == []
+            may_commit.set()
+            run.wait_for(events.Completed, 101)
+            other.wait_for(events.Completed)
     assert attempts(client, *ids.values()) == [1, 1]
 
 
@@ -300,7 +302,8 @@ def test_a_lease_that_ran_out_while_its_row_was_held_is_lost_and_the_work_is_don
         stranger.rollback()
         (lost,) = run.wait_for(events.LeaseWasLost)
         run.wait_for(events.Completed)
-    assert lost.code == "lease_expired"
+    # Whichever comes first: the report, or the same worker's own reclaim and perhaps its end.
+    assert lost.code in {"lease_expired", "stale_lease", "execution_not_active"}
     assert attempts(client, execution_id) == [2]
 
 

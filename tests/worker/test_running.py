@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from flowfabric_client import AsyncClient, Client
+from flowfabric_client import AsyncClient, Client, rows
 from flowfabric_client._call import Call
 from flowfabric_client.errors import SchemaVersionMismatchError
 from flowfabric_client.worker import Context, LeaseLost, SyncContext, Worker, events, runtime
@@ -930,3 +930,67 @@ def test_a_worker_that_was_drained_leaves_the_registry_at_once(
     assert client.list_workers() == []
     kinds = db.execute("select event_kind from flowfabric.ff_worker_registry_event order by event_id")
     assert kinds.fetchall() == [("registered",), ("deregistered",)]
+
+
+# Ticking
+
+
+def test_every_scanner_that_is_due_runs_once_before_any_runs_again(
+    database: str, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`retention` always has more to do; `delayed` becomes due while it runs."""
+    real_due = AsyncClient.due_scanners
+    order: list[str] = []
+
+    async def due(self: AsyncClient) -> list[str]:
+        await real_due(self)
+        return ["retention", *(["delayed"] if len(order) % 3 == 1 else [])]
+
+    async def tick(self: AsyncClient, *, scanners: list[str]) -> list[rows.ScannerRun]:
+        order.extend(scanners)
+        return [rows.ScannerRun(scanners[0], "ran", 100, 0, 0, scanners[0] == "retention", 1, None)]
+
+    monkeypatch.setattr(AsyncClient, "due_scanners", due)
+    monkeypatch.setattr(AsyncClient, "tick", tick)
+    worker = Worker(database, poll_interval_ms=200)
+    with running(worker):
+        wait_until(lambda: len(order) >= 9, "the scanners had run three times")
+    assert order[:9] == ["retention", "retention", "delayed"] * 3
+
+
+def test_the_next_round_comes_at_once_only_while_something_is_left(
+    database: str, client: Client, db: Connection
+) -> None:
+    """Ended executions are deleted round by round, and a suspension times out in between."""
+    client.seed_waitpoint_hmac_secret("k1")
+    worker = Worker(database, poll_interval_ms=200)
+    left_at_timeout: list[int] = []
+
+    @worker.handler("asks")
+    async def asks(ctx: Context) -> str:
+        answer = await ctx.suspend("q", timeout_ms=300, on_timeout="resume")
+        assert answer.timed_out
+        row = db.execute("select count(*) from flowfabric.ff_exec_core where terminal_at_ms = 0").fetchone()
+        assert row is not None
+        left_at_timeout.append(row[0])
+        return "done"
+
+    for _ in range(6):
+        client.create_executions(["old"] * 1000, lane_ids=["old"] * 1000)
+    db.execute(
+        """
+        update flowfabric.ff_exec_core
+        set lifecycle_phase = 'terminal', terminal_outcome = 'skipped', eligibility_state = 'not_applicable',
+            blocking_reason = 'none', terminal_at_ms = 0
+        """
+    )
+    db.execute("update flowfabric.ff_scanner set batch_limit = 20 where scanner = 'retention'")
+    create(client, "asks")
+    with running(worker) as run:
+        run.wait_for(events.Completed)
+        wait_until(
+            lambda: db.execute("select from flowfabric.ff_exec_core where terminal_at_ms = 0").rowcount == 0,
+            "everything old was deleted",
+            deadline_s=60,
+        )
+    assert left_at_timeout[0] > 0
