@@ -408,7 +408,7 @@ class AsyncClient(AsyncWatchingSession):
     async def commit_event_cursor(self, consumer: str, stream: str, cursor: str) -> rows.Outcome:
         """Stores the position of a named consumer of events; an older one than the stored is ignored.
 
-        Raises: invalid_input, invalid_offset, unauthorized.
+        Raises: invalid_input, invalid_offset, unauthorized, read_only_server.
         """
         return await self._one(_calls.commit_event_cursor(consumer, stream, cursor))
 
