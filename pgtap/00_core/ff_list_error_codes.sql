@@ -28,7 +28,7 @@ select throws_ok(
 set local role flowfabric_signaller;
 select count(*) as listed from flowfabric.ff_list_error_codes() \gset
 reset role;
-select is(:listed::bigint, 117::bigint, 'the role with the fewest rights lists all of it');
+select is(:listed::bigint, 118::bigint, 'the role with the fewest rights lists all of it');
 
 select * from finish();
 rollback;

@@ -25,11 +25,13 @@ values
         (select jsonb_object_agg('a.' || n, 'x') from generate_series(1, 6000) as n), 'invalid_input', 'tags', 'too_large'
     ),
     (
-        'policy', 'jsonb', jsonb_build_object('a', repeat('p', 65500)), jsonb_build_object('a', repeat('p', 65536)),
+        'policy', 'jsonb',
+        jsonb_build_object('retry_policy', jsonb_build_object('retryable_categories', jsonb_build_array(repeat('p', 65450)))),
+        jsonb_build_object('retry_policy', jsonb_build_object('retryable_categories', jsonb_build_array(repeat('p', 65536)))),
         'invalid_policy_json', null, 'too_large'
     ),
     -- A few bytes as it is stored, and many as text.
-    ('policy', 'jsonb', '{"a": 1e60000}', '{"a": 1e70000}', 'invalid_policy_json', null, 'too_large'),
+    ('policy', 'jsonb', '{}', '{"max_replay_count": 1e70000}', 'invalid_policy_json', null, 'too_large'),
     ('delay_until_ms', 'bigint', :'last', '253402300800000', 'invalid_input', 'delay_until_ms', 'out_of_range'),
     ('delay_until_ms', 'bigint', '0', '-1', 'invalid_input', 'delay_until_ms', 'out_of_range'),
     (
@@ -46,8 +48,8 @@ values
         '{"stream_policy": {"retention_ttl_ms": 31536000000001}}', 'invalid_policy_json', null, 'out_of_range'
     ),
     (
-        'policy', 'jsonb', '{"retry_policy": {"backoff": {"max_delay_ms": 31536000000000}}}',
-        '{"retry_policy": {"backoff": {"max_delay_ms": 31536000000001}}}', 'invalid_policy_json', null, 'out_of_range'
+        'policy', 'jsonb', '{"retry_policy": {"backoff": {"type": "exponential", "max_delay_ms": 31536000000000}}}',
+        '{"retry_policy": {"backoff": {"type": "exponential", "max_delay_ms": 31536000000001}}}', 'invalid_policy_json', null, 'out_of_range'
     );
 update bound set
     accepted = convert_to(repeat('x', 100000), 'UTF8')::text, refused = convert_to(repeat('x', 100001), 'UTF8')::text

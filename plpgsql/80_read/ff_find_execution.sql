@@ -23,7 +23,7 @@ begin
     select
         flowfabric.ff_format_execution_id(e.partition_key, e.execution_id), e.namespace, e.lane_id, e.execution_kind,
         flowfabric._ff_public_state(e.lifecycle_phase, e.terminal_outcome, e.eligibility_state), e.priority,
-        e.created_at_ms, e.flow_id, false
+        e.created_at_ms, e.flow_id, false, null::text
     from flowfabric.ff_partition_config as c
     cross join lateral generate_series(0, c.num_flow_partitions - 1) as p (partition_key)
     join flowfabric.ff_exec_core as e

@@ -82,7 +82,8 @@ def test_an_execution_is_failed_retried_and_taken_over_while_its_tags_are_being_
     clock.advance(1_000)
     assert claim(worker, "ff_reclaim_next")["tags"] == {}
     tagger.commit()
-    clock.advance(1_000)
+    # A second takeover without progress waits for its back-off.
+    clock.advance(10_000)
     assert claim(worker, "ff_reclaim_next")["tags"] == TAGS
 
 
