@@ -8,7 +8,8 @@
 -- lease writes that time to `delay_until_ms`, and the index of marked leases is ordered by it: a reclaim reads what is
 -- due in its lanes and nothing else. Its predicate is one comparison, which costs a statement less than a list does.
 --
--- Locks:  ff_exec_core, SHARE while the two indexes are built; both hold active executions only.
+-- Locks:  ff_exec_core, ACCESS EXCLUSIVE while the two indexes are replaced; they hold active executions only, but the
+--         whole table is read once for each.
 -- Beside: the functions of the previous release go on working, except ff_list_expired_leases, whose rows get a field.
 --         Marks that they make get their time when the functions of this release are loaded.
 -- depends: 0027.tags-apart

@@ -466,7 +466,7 @@ class Runtime:
         for row in reclaimed:
             if row.lease_id is None:
                 _LOGGER.error(
-                    "%s (%s) has failed: taken over %d times in a row, it was lost each time without progress;"
+                    "%s (%s) has failed: it was lost again after %d takeovers in a row without progress;"
                     " its handler may kill the worker process",
                     row.execution_id,
                     row.execution_kind,

@@ -1,7 +1,7 @@
 -- The invariants: a sound database has no findings, and each rule that is broken shows by its name.
 begin;
 \ir ../helpers.sql
-select plan(76);
+select plan(78);
 
 create function ff_tap.id(p_number integer)
 returns text
@@ -167,6 +167,12 @@ select is(
 select is(
     ff_tap.after_setting($$attempt_state = 'none'$$, 1), array['attempt_state_fits 1'],
     'an attempt state fits the phase');
+select is(
+    ff_tap.after_setting('delay_until_ms = null', 7), array['lost_lease_has_takeover_time 7'],
+    'a marked lease has a time from which it may be taken over');
+select is(
+    ff_tap.after_setting('lease_reclaim_count = 1', 8), array['progress_ends_losses 8'],
+    'what was paused has lost nothing in a row');
 select is(
     ff_tap.after_setting('current_worker_id = null', 3), array['lease_iff_active 3'], 'a lease has a worker');
 select is(

@@ -40,7 +40,8 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     c_fn constant text := 'ff_reclaim_next';
-    c_aside_limit constant integer := 100;
+    c_cap_limit constant integer := 100;
+    c_mark_limit constant integer := 100;
     c_rounds constant integer := 4;
     v_now_ms bigint;
     v_set_ids integer[];
@@ -50,7 +51,8 @@ declare
     v_reclaim flowfabric.ff_reclaim;
     v_candidates integer;
     v_reclaimed integer := 0;
-    v_aside integer := 0; -- Ended at their cap, or marked until their back-off is over.
+    v_capped integer := 0;
+    v_marked integer := 0;
 begin
     perform flowfabric._ff_check_next_args(
         p_lanes, p_worker_id, p_worker_instance_id, p_max, p_namespace, p_lane_order, array[p_with_payload],
@@ -82,14 +84,15 @@ begin
                 v_round * v_window, v_now_ms) as l
         loop
             v_candidates := v_candidates + 1;
-            exit when v_reclaimed >= p_max or v_aside >= c_aside_limit;
+            exit when v_reclaimed >= p_max or v_capped >= c_cap_limit;
             v_exec := flowfabric._ff_lock_lost_lease(
                 v_lost.partition_key, v_lost.execution_id, v_lost.flow_id, p_grace_ms, v_now_ms);
             continue when v_exec.execution_id is null;
             if flowfabric._ff_takeover_at_ms(v_exec, p_max_reclaim_count) > v_now_ms then
-                if v_exec.ownership_state = 'leased' then
+                -- Marked, it is not read again until its back-off is over.
+                if v_exec.ownership_state = 'leased' and v_marked < c_mark_limit then
                     perform flowfabric._ff_lose_lease(v_exec, 'lease_expired_reclaimable', null, v_now_ms);
-                    v_aside := v_aside + 1;
+                    v_marked := v_marked + 1;
                 end if;
                 continue;
             end if;
@@ -99,7 +102,7 @@ begin
             if v_reclaim.outcome = 'reclaimed' then
                 v_reclaimed := v_reclaimed + 1;
             else
-                v_aside := v_aside + 1;
+                v_capped := v_capped + 1;
             end if;
             return query
             select
@@ -118,7 +121,7 @@ begin
                 on p.partition_key = e.partition_key and p.execution_id = e.execution_id
             where e.partition_key = v_lost.partition_key and e.execution_id = v_lost.execution_id;
         end loop;
-        exit when v_reclaimed >= p_max or v_aside >= c_aside_limit or v_candidates < p_max;
+        exit when v_reclaimed >= p_max or v_capped >= c_cap_limit or v_candidates < p_max;
     end loop;
 end;
 $$;

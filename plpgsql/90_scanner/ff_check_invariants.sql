@@ -46,6 +46,22 @@ begin
         from flowfabric.ff_exec_core as e
         where e.lifecycle_phase = 'active' and (e.current_lease_epoch < 1 or e.current_attempt_id is null)
         union all
+        -- A reclaim finds a marked lease by that time only. A pause or a retry is progress.
+        select
+            c.check_name, flowfabric.ff_format_execution_id(e.partition_key, e.execution_id),
+            jsonb_build_object(
+                'ownership_state', e.ownership_state, 'lease_reclaim_count', e.lease_reclaim_count,
+                'delay_until_ms', e.delay_until_ms)
+        from flowfabric.ff_exec_core as e
+        cross join lateral (values
+            (
+                'lost_lease_has_takeover_time',
+                e.lifecycle_phase <> 'active' or e.ownership_state <= 'leased' or e.delay_until_ms is not null
+            ),
+            ('progress_ends_losses', e.lifecycle_phase in ('active', 'terminal') or e.lease_reclaim_count <= 0)
+        ) as c (check_name, holds)
+        where not c.holds
+        union all
         -- Only an attempt that runs or has succeeded may have no row of its own, and then it has none.
         select
             'deferred_attempt_is_sound_and_unwritten',

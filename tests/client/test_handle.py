@@ -87,8 +87,6 @@ def test_no_bytes_break_the_reader(data: bytes) -> None:
 
 
 def test_a_reclaim_at_its_cap_has_no_handle() -> None:
-    capped = Reclaim(
-        "reclaim_cap_exceeded", HANDLE.execution_id, *(None,) * 7, "default", *(None,) * 3, 5, 5
-    )
+    capped = Reclaim("reclaim_cap_exceeded", HANDLE.execution_id, *(None,) * 7, "default", *(None,) * 3, 5, 5)
     with pytest.raises(ValueError, match="was not claimed"):
         Handle.of(capped)

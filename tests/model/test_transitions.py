@@ -46,7 +46,7 @@ class Transition:
     after: str
     #: What becomes of the unfinished attempt, if there is one.
     attempt: str = "keep"
-    #: By how much counters grow; all others stay. Takeovers in a row are counted anew after a pause or a retry.
+    #: By how much counters grow; all others stay. A pause or a retry resets the takeovers in a row.
     counts: dict[str, int] = field(default_factory=dict)
     #: Which counters start from zero again.
     resets: tuple[str, ...] = ()

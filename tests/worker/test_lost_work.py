@@ -1,4 +1,4 @@
-"""Work that other workers have lost: how fast it is taken over, and what becomes of work that kills workers."""
+"""Work that other workers have lost: how fast it is taken over, and what stops work that kills workers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 import pytest
 
@@ -172,7 +173,7 @@ def test_a_handler_that_kills_its_process_is_stopped(
     assert found.total_attempt_count == cap + 1
     assert {describe(client, other).public_state for other in others} == {"completed"}
     attempts = [attempt.started_at_ms for attempt in client.list_attempts(poison)]
-    waits = [later - earlier for earlier, later in zip(attempts, attempts[1:], strict=False)]
+    waits = [later - earlier for earlier, later in pairwise(attempts)]
     # The lease, and from the second takeover on 1, 2, 4 and 8 s at least.
     for wait_ms, least_ms in zip(waits, (1_000, 2_000, 3_000, 5_000, 9_000), strict=True):
         assert wait_ms >= least_ms
