@@ -515,7 +515,8 @@ begin
     select min(m.position) into v_position
     from unnest(p_members) as m
     where not flowfabric._ff_is_lane_id(m.lane_id) or octet_length(m.execution_kind) not between 1 and 256
-        or m.policy = v_failing_policy or pg_column_size(m.tags #> '{}') > 65536 or octet_length(m.payload) > v_max_payload_bytes
+        or m.policy = v_failing_policy or pg_column_size(m.tags #> '{}') > 65536
+        or octet_length(m.payload) > v_max_payload_bytes
         or octet_length(m.payload_encoding) > 256 or octet_length(m.creator_identity) > 256
         or m.delay_until_ms not between 0 and flowfabric._ff_last_ms()
         or m.deadline_at_ms not between 0 and flowfabric._ff_last_ms()

@@ -76,4 +76,3 @@ comment on function flowfabric.ff_create_budget(
 grant execute on function flowfabric.ff_create_budget(
     text, text, text, text[], bigint[], bigint[], bigint, text, text, text)
 to flowfabric_operator;
-

@@ -106,7 +106,9 @@ begin
                 or (
                     (not p.prosecdef or not coalesce(p.proconfig @> '{"search_path=pg_catalog, pg_temp"}', false))
                     and p.prokind <> 'p'
-                    and not (p.proname in ('ff_now_ms', 'ff_format_execution_id', 'ff_timestamp') and l.lanname = 'sql')))
+                    and not (
+                        p.proname in ('ff_now_ms', 'ff_format_execution_id', 'ff_timestamp')
+                        and l.lanname = 'sql')))
         order by p.proname);
     if cardinality(v_names) > 0 then
         return next row(

@@ -54,7 +54,7 @@ COMPARED = {
     ("ff_set_edge_group_policy", "policy_kind"),
     ("ff_unblock_execution", "expected_blocking_reason"),
 }
-#: Where a text is cut: a worker must always be able to report a failure, a scheduler why it blocked something.
+#: Where a text is cut: a worker can always report a failure, and a scheduler why it blocked something.
 CUT = {
     ("ff_block_execution_for_admission", "blocking_detail"),
     ("ff_fail_execution", "failure_category"),

@@ -1,4 +1,4 @@
-"""Every time that a caller can give is within the year 9999, or refused; and none that is stored breaks a reader.
+"""Every time that a caller can give is within the year 9999, or refused; and none breaks a reader.
 
 The parameters come from the system catalogue: a list by hand could forget one.
 """
