@@ -34,7 +34,8 @@ comment on type flowfabric.ff_execution_listing is
 comment on type flowfabric.ff_expired_lease_listing is
 'One lease that has run out, and who held it; a row without an execution id says only where the list continues.';
 
--- serves ff_list_suspended: the open suspensions of a partition by age
+-- serves ff_list_suspended: the open suspensions of a partition by age. Not concurrently, which a transaction cannot:
+-- the index has only what is suspended at the moment.
 -- squawk-ignore require-concurrent-index-creation
 create index if not exists ff_suspension_current_partition_idx
 on flowfabric.ff_suspension_current (partition_key, suspended_at_ms, execution_id)

@@ -623,7 +623,8 @@ class Catalogue:
         parts = [
             f'"""Calls: the SQL of every public function, stated once for both clients.\n\n{NOTE}\n"""',
             "from __future__ import annotations",
-            "from collections.abc import Sequence\nfrom datetime import datetime\nfrom typing import Any\nfrom uuid import UUID",
+            "from collections.abc import Sequence\nfrom datetime import datetime\n"
+            "from typing import Any\nfrom uuid import UUID",
             "from flowfabric_client import rows\n"
             "from flowfabric_client._call import EMPTY_OBJECT, Call, JsonObject, json_param, list_param",
             "# Who holds EXECUTE on what, for the login that does not. The admin may call everything.\n"
@@ -659,7 +660,8 @@ class Catalogue:
         parts = [
             f'"""{title}: one method per public function of the engine, without its `ff_`.\n\n{NOTE}\n"""',
             "from __future__ import annotations",
-            "from collections.abc import Sequence\nfrom datetime import datetime\nfrom typing import Any\nfrom uuid import UUID",
+            "from collections.abc import Sequence\nfrom datetime import datetime\n"
+            "from typing import Any\nfrom uuid import UUID",
             "from flowfabric_client import _calls, rows\n"
             f"from flowfabric_client._call import EMPTY_OBJECT, JsonObject\n"
             f"from flowfabric_client._watching import {base}",

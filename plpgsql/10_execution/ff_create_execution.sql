@@ -12,8 +12,8 @@
 -- the caller asks whether its execution exists, and it does.
 --
 -- Fast path: a payload for a known lane, without id, key, policy, tags and delay. Only a namespace, a deadline or a
--- size can be refused there; each of them is checked where it is given. A condition costs by what is written in it: each
--- function or operator takes 1.7 thousand instructions per transaction, whether or not it is evaluated.
+-- size can be refused there; each of them is looked at where it is given. A condition costs by what is written in it:
+-- a function or an operator takes 1.7 thousand instructions per transaction, whether or not it is evaluated.
 create or replace function flowfabric.ff_create_execution(
     p_execution_kind text,
     p_payload bytea default null,

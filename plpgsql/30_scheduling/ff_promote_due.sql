@@ -48,6 +48,9 @@ begin
             )
             select l.lane_id from lane as l where l.earliest_ms <= v_now_ms);
     else
+        if cardinality(p_lanes) > 1000 then
+            perform flowfabric._ff_raise_invalid(c_fn, 'lanes', 'too_many_items', cardinality(p_lanes)::text);
+        end if;
         foreach v_lane_id in array p_lanes loop
             if not flowfabric._ff_is_lane_id(v_lane_id) then
                 perform flowfabric._ff_raise_invalid_lane(v_lane_id, c_fn, 'lanes');

@@ -202,10 +202,9 @@ returns void
 language plpgsql stable
 as $$
 declare
-    c_max_bytes constant integer := 65536;
     v_path text;
 begin
-    if octet_length(p_condition::text) > c_max_bytes then
+    if flowfabric._ff_is_large(p_condition) then
         perform flowfabric._ff_raise_invalid_condition('', 'malformed', p_fn);
     end if;
     select n.path into v_path

@@ -69,8 +69,8 @@ begin
         return;
     end if;
 
-    -- The filters stand outside the limited scan, so that it stops. The last row that it may read stays in the page,
-    -- and the next page continues there. The tag is compared as a scalar; `exists` may be planned as a hash of all payloads.
+    -- The filters stand outside the limited scan, so that it stops. The last row that it may read stays in the page:
+    -- the next one continues there. The tag is compared as a scalar; `exists` may be planned as a hash of all payloads.
     return query
     with page as materialized (
         select

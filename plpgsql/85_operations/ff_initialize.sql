@@ -39,6 +39,9 @@ begin
     if p_lanes is null then
         perform flowfabric._ff_raise_invalid(c_fn, 'lanes', 'null');
     end if;
+    if cardinality(p_lanes) > 1000 then
+        perform flowfabric._ff_raise_invalid(c_fn, 'lanes', 'too_many_items', cardinality(p_lanes)::text);
+    end if;
     foreach v_lane_id in array p_lanes loop
         if not flowfabric._ff_is_lane_id(v_lane_id) then
             perform flowfabric._ff_raise_invalid_lane(v_lane_id, c_fn, 'lanes');

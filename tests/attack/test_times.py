@@ -1,4 +1,4 @@
-"""Every time that a caller can give is within the year 9999, or refused; and none that is stored breaks a reader.
+"""Every time that a caller can give is within the year 9999, or refused; and none breaks a reader.
 
 The parameters come from the system catalogue: a list by hand could forget one.
 """
@@ -65,7 +65,9 @@ def is_typed(outcome: Outcome) -> bool:
     """Whether a call was refused as an argument, as a whole or in all of its items."""
     if outcome.error is not None:
         return (outcome.error.diag.sqlstate or "").startswith("ZV")
-    return outcome.refuses_every_item and all(row["sqlstate"].startswith("ZV") for row in outcome.item_refusals)
+    return outcome.refuses_every_item and all(
+        row["sqlstate"].startswith("ZV") for row in outcome.item_refusals
+    )
 
 
 class Engine:
@@ -169,7 +171,9 @@ def test_every_time_beyond_the_year_9999_is_refused_or_means_something(engine: E
             engine.connection.execute("savepoint before_case")
             call = with_number(base, parameter, number)
             outcome = perform(engine.connection, call, keep=True)
-            has_meaning = (function.name, parameter.name) in MEANINGS or (is_32_bits(parameter) and number > 0)
+            has_meaning = (function.name, parameter.name) in MEANINGS or (
+                is_32_bits(parameter) and number > 0
+            )
             if not is_typed(outcome) and (outcome.error is not None or not has_meaning):
                 wrong.append(f"{call}: {outcome.error or outcome.rows}"[:300])
             if outcome.error is None:
@@ -230,7 +234,10 @@ def test_times_in_documents_are_bounded_too(engine: Engine, number: float) -> No
     functions = {function.name: function for function in engine.functions}
     (flow,) = VOCABULARY["flow"]
     # Its own fields, and those of the other form of a back-off.
-    policy = {**POLICY, "retry_policy": {**POLICY["retry_policy"], "backoff": {"type": "fixed", "delay_ms": 1}}}
+    policy = {
+        **POLICY,
+        "retry_policy": {**POLICY["retry_policy"], "backoff": {"type": "fixed", "delay_ms": 1}},
+    }
     calls = [
         Call(functions["ff_create_execution"], {"execution_kind": "k", "policy": json.dumps(document)})
         for base in (POLICY, policy)

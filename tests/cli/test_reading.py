@@ -61,8 +61,8 @@ def test_a_filter_that_few_executions_pass_is_followed_to_the_end(
         from generate_series(1, 12000) as n"""
     )
     rare = [
-        create(client, lane_id="rare", execution_id=f"{{fp:{partition}}}:f0000000-0000-4000-8000-000000000001")
-        for partition in (1, 255)
+        create(client, lane_id="rare", execution_id=f"{{fp:{number}}}:f0000000-0000-4000-8000-000000000001")
+        for number in (1, 255)
     ]
     filters = ("executions", "list", "--lane", "rare")
     assert [row["execution_id"] for row in flowfabric.json(*filters)["items"]] == rare

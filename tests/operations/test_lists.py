@@ -1,4 +1,4 @@
-"""What a page of a list costs: a bounded number of rows, however many there are and however few of them match.
+"""What a page of a list costs: a bounded number of rows, however many there are and however few match.
 
 The server counts the rows that a transaction reads, so no clock is needed.
 """
@@ -46,9 +46,9 @@ select
     case when n % 9000 = 0 then '{{"app.rare": "yes"}}'::jsonb else '{{}}' end
 from generate_series(1, {STORED}) as n;
 insert into flowfabric.ff_exec_core (
-    partition_key, execution_id, flow_id, lifecycle_phase, ownership_state, eligibility_state, blocking_reason,
-    attempt_state, created_at_ms, last_transition_at_ms, last_mutation_at_ms, namespace, lane_id,
-    execution_kind)
+    partition_key, execution_id, flow_id, lifecycle_phase, ownership_state, eligibility_state,
+    blocking_reason, attempt_state, created_at_ms, last_transition_at_ms, last_mutation_at_ms, namespace,
+    lane_id, execution_kind)
 select
     {FLOW_PARTITION}, gen_random_uuid(), '{FLOW}', 'runnable', 'unowned', 'eligible_now',
     'waiting_for_worker', 'pending_first_attempt', n, n, n, 'default', 'default', 'test'
@@ -105,7 +105,8 @@ def read_page(
         return int(row[0])
 
     types = {"flow_id": "uuid", "cursor": "uuid", "partition_key": "smallint", "limit": "integer"}
-    types |= {"after_expires_at_ms": "bigint", "after_partition_key": "smallint", "after_suspended_at_ms": "bigint"}
+    types |= dict.fromkeys(("after_expires_at_ms", "after_suspended_at_ms"), "bigint")
+    types |= {"after_partition_key": "smallint"}
     if function == "ff_list_expired_leases":
         types["after_execution_id"] = "uuid"
     given = ", ".join(f"p_{name} => %({name})s::{types.get(name, 'text')}" for name in arguments)
@@ -200,7 +201,7 @@ def test_the_async_iterator_follows_every_page(full: Connection) -> None:
     assert asyncio.run(listed("none")) == []
 
 
-# A third each: a lease that has run out, one that is marked, one that was revoked; in three lanes. The rare ones
+# A third each: a lease that has run out, one that is marked, one that was revoked; in three lanes. Rare ones
 # come last.
 LEASES = f"""
 insert into flowfabric.ff_lane_registry (lane_id, lane_crc, registered_at_ms, registered_by)
@@ -215,8 +216,8 @@ select
     {PARTITION}, ('00000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 'active',
     o.ownership::flowfabric.ff_ownership_state, 'not_applicable',
     case o.remainder when 0 then 'none'::flowfabric.ff_blocking_reason else 'waiting_for_worker' end,
-    case o.remainder when 0 then 'running_attempt'::flowfabric.ff_attempt_state else 'attempt_interrupted' end, 1, 1,
-    1, case when n > 29990 then 'rare' else 'default' end, 'lane-' || n / 3 % 3, 'test',
+    case o.remainder when 0 then 'running_attempt'::flowfabric.ff_attempt_state else 'attempt_interrupted' end,
+    1, 1, 1, case when n > 29990 then 'rare' else 'default' end, 'lane-' || n / 3 % 3, 'test',
     gen_random_uuid(), 1, gen_random_uuid(), 1, 'w', 'w-1', 1, 1, 1000 + n / 10,
     case when n % 3 = 1 then 5000 end, case when n % 3 = 2 then 5000 end, true
 from generate_series(1, 30000) as n
@@ -237,9 +238,7 @@ def test_expired_leases_are_found_in_bounded_pages(
     found: list[str] = []
     cursor: dict[str, Any] = {}
     while True:
-        page, read = read_page(
-            db, {"namespace": namespace, "limit": 900, **cursor}, "ff_list_expired_leases"
-        )
+        page, read = read_page(db, {"namespace": namespace, "limit": 900, **cursor}, "ff_list_expired_leases")
         # Unmarked leases in each of three lanes. The index of marked ones, a third of which are listed, is in the
         # order of their takeovers: all of them are read.
         assert read <= 3 * 1000 + 20_000 + 20
@@ -264,8 +263,8 @@ insert into flowfabric.ff_suspension_current (
     condition, consume_matched_signals, retain_signal_buffer_until_closed, close_waitpoint_on_resume,
     resume_target)
 select
-    case when n > 50000 then 2 else 1 end, gen_random_uuid(), gen_random_uuid(), 0, 'manual_pause', 'worker', n,
-    '{}', false, false, false, 'runnable'
+    case when n > 50000 then 2 else 1 end, gen_random_uuid(), gen_random_uuid(), 0, 'manual_pause', 'worker',
+    n, '{}', false, false, false, 'runnable'
 from generate_series(1, 50005) as n"""
 
 FLOWS = """
@@ -315,12 +314,12 @@ summary as (
     select f.partition_key, f.flow_id, 1, 1, 1, 'completed', 2 from flow as f
 )
 insert into flowfabric.ff_exec_core (
-    partition_key, execution_id, flow_id, lifecycle_phase, ownership_state, eligibility_state, blocking_reason,
-    attempt_state, terminal_outcome, terminal_at_ms, created_at_ms, last_transition_at_ms, last_mutation_at_ms,
-    namespace, lane_id, execution_kind, total_attempt_count, current_lease_epoch)
+    partition_key, execution_id, flow_id, lifecycle_phase, ownership_state, eligibility_state,
+    blocking_reason, attempt_state, terminal_outcome, terminal_at_ms, created_at_ms,
+    last_transition_at_ms, last_mutation_at_ms, namespace, lane_id, execution_kind, total_attempt_count, current_lease_epoch)
 select
-    f.partition_key, f.flow_id, f.flow_id, 'terminal', 'unowned', 'not_applicable', 'none', 'attempt_terminal',
-    'success', 1, 1, 1, 1, 'default', 'default', 'test', 1, 1
+    f.partition_key, f.flow_id, f.flow_id, 'terminal', 'unowned', 'not_applicable', 'none',
+    'attempt_terminal', 'success', 1, 1, 1, 1, 'default', 'default', 'test', 1, 1
 from flow as f"""
 
 

@@ -784,6 +784,39 @@ def test_a_result_that_the_database_refuses_fails_for_good_and_spoils_no_other(
     assert last_attempt(client, bad_id).failure_category == "permanent"
 
 
+def test_a_result_that_is_too_large_fails_for_good_and_spoils_no_other(database: str, client: Client) -> None:
+    client.set_setting("max_payload_bytes", 65_536)
+    worker = Worker(database, **FAST)
+
+    @worker.handler("grow")
+    async def grow(ctx: Context, payload: bytes) -> bytes:
+        return b"x" * int(payload)
+
+    good_ids = [create(client, "grow", b"65536"), create(client, "grow", b"1")]
+    bad_id = create(client, "grow", b"65537")
+    with running(worker) as run:
+        (failure,) = run.wait_for(events.Failed)
+        run.wait_for(events.Completed, 2)
+    assert failure.reason.startswith("result_refused: payload_too_large")
+    assert [len(result_of(client, good_id) or b"") for good_id in good_ids] == [65_536, 1]
+    assert last_attempt(client, bad_id).failure_category == "permanent"
+
+
+def test_a_failure_of_any_length_is_reported(database: str, client: Client) -> None:
+    worker = Worker(database, **FAST)
+
+    @worker.handler("break")
+    async def fail(ctx: Context) -> None:
+        raise RuntimeError("é" * 1_000_000)
+
+    execution_id = create(client, "break")
+    with running(worker) as run:
+        run.wait_for(events.Failed)
+    reason = last_attempt(client, execution_id).failure_reason
+    assert reason is not None
+    assert reason.startswith("éééé")
+
+
 # Draining, rights, registration
 
 
