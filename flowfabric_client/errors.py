@@ -452,8 +452,8 @@ _TREATMENT_BY_TYPE: tuple[tuple[type[psycopg.Error], _Treatment], ...] = (
 def _treatment_of(exc: psycopg.Error) -> _Treatment:
     if exc.sqlstate is None:
         return next((treat for kind, treat in _TREATMENT_BY_TYPE if isinstance(exc, kind)), _unexpected)
-    # A standby refuses queries of unlogged tables before it refuses writes. The number has other uses too and the
-    # message is translated; the place in the server's source identifies it.
+    # A standby refuses queries of unlogged tables before it refuses writes. The number has other uses, and
+    # the message is translated; the place in the server's source identifies it.
     if exc.sqlstate == "0A000" and exc.diag.source_function == "get_relation_info":
         return _read_only
     by_class = _TREATMENT_BY_SQLSTATE_CLASS.get(exc.sqlstate[:2], _unexpected)

@@ -47,7 +47,7 @@ begin
     if v_is_standby then
         v_findings := v_findings || row(
             'standby', 'notice',
-            format('This server is a standby, where these checks see nothing: %s.', array_to_string(c_of_primary, ', ')),
+            format('On a standby these checks see nothing: %s.', flowfabric._ff_name_some(c_of_primary)),
             'Run ff_doctor on the primary too.', jsonb_build_object('skipped', c_of_primary))::flowfabric.ff_finding;
     end if;
     return query
