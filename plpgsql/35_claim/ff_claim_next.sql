@@ -118,8 +118,8 @@ begin
                     select from flowfabric.ff_exec_core as e
                     where e.eligibility_state = 'eligible_now' and e.lane_id = l.lane_id and e.capability_set_id = 1
                         and e.priority > f.priority) then f.priority end,
-                f.due_at_ms > v_now_ms, f.floor_ms, c.lease_events, c.event_waiters_until_ms > v_now_ms, c.event_epoch, 1,
-                9223372036854775807
+                f.due_at_ms > v_now_ms, f.floor_ms, c.lease_events, c.event_waiters_until_ms > v_now_ms,
+                c.event_epoch, 1, 9223372036854775807
             into
                 v_is_ordinary, v_priority, v_has_floor, v_from_ms, v_emits_lease_event, v_may_be_awaited,
                 v_event_epoch, v_set_id, v_until_ms
