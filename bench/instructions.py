@@ -169,7 +169,7 @@ def _steps(connection: Connection, batch: int) -> Iterator[tuple[int, dict[str, 
 
 
 def _quiet_steps(connection: Connection) -> dict[str, Step]:
-    """The calls of one cycle in a lane that was idle for a while; the last claim finds nothing."""
+    """One cycle in a lane that was left alone for a while, and a claim that finds nothing."""
     payload = PAYLOAD.encode()
 
     def claim_later(_: Any) -> list[Any]:

@@ -1,8 +1,9 @@
 """How long work waits on an idle system, hop by hop: `python -m tests.claim.hops --hops 3000`.
 
-One idle worker. A hop ends when a handler starts. It begins at the end of the member before in a chain of a flow, when a
-retry is promoted, or at the signal that ends a suspension. All of that becomes eligible with the creation time of long
-ago, so it is below the floors of its queue. A hop takes milliseconds; one that a floor hides takes a second.
+One idle worker. A hop ends when a handler starts. It begins at the end of the member before in a chain of a
+flow, when a retry is promoted, or at the signal that ends a suspension. All of that becomes eligible with the
+creation time of long ago, so it is below the floors of its queue. A hop takes milliseconds; one that a floor
+hides takes a second.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class Hops:
             self._wait_for_the_end()
 
     def _promote(self, client: Client, execution_id: str) -> None:
-        """End the delay of a retry, which is none, before a tick does; a claim of the worker may be faster."""
+        """Promote a retry before a tick does it; a claim of the worker may be faster."""
         found = client.describe_execution(execution_id)
         if found is not None and found.public_state == "delayed":
             self.begin()
@@ -156,7 +157,9 @@ def _private_engine() -> Iterator[str]:
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--hops", "wanted", type=click.IntRange(1), default=3_000, show_default=True, help="Hops to measure.")
+@click.option(
+    "--hops", "wanted", type=click.IntRange(1), default=3_000, show_default=True, help="Hops to measure."
+)
 @click.option("--dsn", help="An engine to measure instead of a private one; it must have nothing else to do.")
 def main(*, wanted: int, dsn: str | None) -> None:
     """Measure how long work waits on an idle system, and print how often it took how long."""
@@ -166,14 +169,20 @@ def main(*, wanted: int, dsn: str | None) -> None:
     else:
         taken = measure(dsn, wanted)
     bounds: list[Any] = [*BOUNDS_MS, float("inf")]
-    table = Table("hop", "count", "median ms", "longest ms", *(f"< {bound} ms" for bound in BOUNDS_MS), "more")
+    table = Table(
+        "hop", "count", "median ms", "longest ms", *(f"< {bound} ms" for bound in BOUNDS_MS), "more"
+    )
     for kind, times in taken.items():
         lower, cells = 0.0, []
         for bound in bounds:
             cells.append(str(sum(lower <= taken_s * 1_000 < bound for taken_s in times)))
             lower = bound
         table.add_row(
-            kind, str(len(times)), f"{statistics.median(times) * 1_000:.1f}", f"{max(times) * 1_000:.1f}", *cells
+            kind,
+            str(len(times)),
+            f"{statistics.median(times) * 1_000:.1f}",
+            f"{max(times) * 1_000:.1f}",
+            *cells,
         )
     Console(width=160).print(table)
     if any(taken_s >= HIDDEN_S for times in taken.values() for taken_s in times):

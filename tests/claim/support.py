@@ -69,7 +69,7 @@ def value(connection: Connection, query: str, *parameters: Any) -> Any:
 
 
 def raise_floors(connection: Connection, clock: Clock) -> int:
-    """Let the scanner move both floors of each segment, which takes two seconds of the clock; the lowest floor."""
+    """Let the scanner move both floors of each segment, two seconds of the clock; the lowest floor."""
     for _ in range(2):
         clock.advance(1_000)
         call(connection, "ff_scan_claim_floors")

@@ -312,7 +312,13 @@ def test_more_announcers_at_once_than_there_are_floors_wait_for_nobody_and_hide_
     open_ones = [connect(autocommit=False) for _ in ids]
     for connection, execution_id in zip(open_ones, ids, strict=True):
         connection.execute("set lock_timeout = '5s'")
-        call(connection, "ff_cancel_execution", execution_id=execution_id, reason="stop", source="operator_override")
+        call(
+            connection,
+            "ff_cancel_execution",
+            execution_id=execution_id,
+            reason="stop",
+            source="operator_override",
+        )
         call(connection, "ff_replay_execution", execution_id=execution_id, reason="again")
         raise_floors(db, clock)
     create(db, *(f"next {n}" for n in range(9)))

@@ -93,7 +93,9 @@ def test_a_scan_from_the_beginning_that_takes_long_is_followed_by_a_rest(
     )
     assert rest >= 40, "50 000 dead entries take more than a millisecond"
     assert rest % 20 == 0
-    db.execute("update flowfabric.ff_lane_floor set checked_at_ms = 9007199254740991, floor_ms = 9007199254740991")
+    db.execute(
+        "update flowfabric.ff_lane_floor set checked_at_ms = 9007199254740991, floor_ms = 9007199254740991"
+    )
     resting = buffers(db)
     db.execute("update flowfabric.ff_lane_floor set checked_at_ms = 0")
     assert buffers(db) > 5 * resting, "a claim that finds nothing reads from the beginning"

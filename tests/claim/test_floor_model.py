@@ -1,8 +1,9 @@
 """Floors that move, work that becomes eligible, creations that commit late and claims, interleaved at random.
 
-Each actor has a connection of its own and leaves its transaction open for as long as the search likes. Whatever is
-committed, eligible and held by no session is returned by the next claim that asks for enough. A claim of one returns
-the best of it; it may miss only a creation that committed more than a quarter of the recheck after its time.
+Each actor has a connection of its own and leaves its transaction open for as long as the search likes.
+Whatever is committed, eligible and held by no session is returned by the next claim that asks for enough. A
+claim of one returns the best of it. It may miss only a creation that committed more than a quarter of the
+recheck after its time.
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ from typing import Any
 import pytest
 from hypothesis import note, seed
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from tests.claim.support import call, claim, create, names, value
 from tests.conftest import Clock, Connect
@@ -123,7 +130,9 @@ class FloorMachine(RuleBasedStateMachine):
                 self.late.add(execution_id)
         self.uncommitted.clear()
 
-    @rule(who=announcers, pick=picks, way=st.sampled_from(["replay", "delay", "promote"]), commits=st.booleans())
+    @rule(
+        who=announcers, pick=picks, way=st.sampled_from(["replay", "delay", "promote"]), commits=st.booleans()
+    )
     def bring_back(self, who: int, pick: int, way: str, commits: bool) -> None:
         """Make an execution that a worker holds eligible again, or due."""
         held = self._free("lifecycle_phase = 'active'")
@@ -141,7 +150,9 @@ class FloorMachine(RuleBasedStateMachine):
         if commits:
             connection.commit()
 
-    @rule(who=announcers, pick=picks, way=st.sampled_from(["unblock", "raise", "lower"]), commits=st.booleans())
+    @rule(
+        who=announcers, pick=picks, way=st.sampled_from(["unblock", "raise", "lower"]), commits=st.booleans()
+    )
     def requeue(self, who: int, pick: int, way: str, commits: bool) -> None:
         """Let one that waits leave its queue and enter it, or another one."""
         waiting = self._free("eligibility_state = 'eligible_now'")
@@ -206,7 +217,9 @@ class FloorMachine(RuleBasedStateMachine):
         passed = expected[: expected.index(best)]
         assert set(passed) <= self.late, f"{best} is claimed before {passed}"
 
-    @rule(arguments=st.sampled_from([{}, {"lanes": True}, {"capabilities": ["gpu"]}, {"namespace": "default"}]))
+    @rule(
+        arguments=st.sampled_from([{}, {"lanes": True}, {"capabilities": ["gpu"]}, {"namespace": "default"}])
+    )
     def claim_all(self, arguments: dict[str, Any]) -> None:
         expected = self._free(CLAIMABLE)
         if "lanes" in arguments:
@@ -270,7 +283,12 @@ class Interleaving:
         self.steps: dict[str, list[Callable[[], None]]] = {
             "a": [self.announce, world.announcers[0].commit],
             "c": [self.create, world.creator.commit],
-            "m": [partial(self.move, RECHECK_MS), world.movers[0].commit, partial(self.move, 150), world.movers[0].commit],
+            "m": [
+                partial(self.move, RECHECK_MS),
+                world.movers[0].commit,
+                partial(self.move, 150),
+                world.movers[0].commit,
+            ],
         }
 
     def run(self, order: Iterable[str]) -> list[str]:
@@ -313,7 +331,9 @@ class Interleaving:
         call(self.world.movers[0], "ff_scan_claim_floors")
 
 
-@pytest.mark.parametrize(("way", "steps"), [("replay", "aammmm"), ("delay", "aammmm"), ("replay", "aaccmmmm")])
+@pytest.mark.parametrize(
+    ("way", "steps"), [("replay", "aammmm"), ("delay", "aammmm"), ("replay", "aaccmmmm")]
+)
 def test_no_order_of_moves_announcements_and_late_commits_hides_work(
     connect: Connect, clock: Clock, way: str, steps: str
 ) -> None:
