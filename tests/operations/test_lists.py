@@ -216,7 +216,8 @@ select
     {PARTITION}, ('00000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 'active',
     o.ownership::flowfabric.ff_ownership_state, 'not_applicable',
     case o.remainder when 0 then 'none'::flowfabric.ff_blocking_reason else 'waiting_for_worker' end,
-    case o.remainder when 0 then 'running_attempt'::flowfabric.ff_attempt_state else 'attempt_interrupted' end,
+    case o.remainder when 0 then 'running_attempt'::flowfabric.ff_attempt_state
+        else 'attempt_interrupted' end,
     1, 1, 1, case when n > 29990 then 'rare' else 'default' end, 'lane-' || n / 3 % 3, 'test',
     gen_random_uuid(), 1, gen_random_uuid(), 1, 'w', 'w-1', 1, 1, 1000 + n / 10,
     case when n % 3 = 1 then 5000 end, case when n % 3 = 2 then 5000 end, true
@@ -239,8 +240,8 @@ def test_expired_leases_are_found_in_bounded_pages(
     cursor: dict[str, Any] = {}
     while True:
         page, read = read_page(db, {"namespace": namespace, "limit": 900, **cursor}, "ff_list_expired_leases")
-        # Unmarked leases in each of three lanes. The index of marked ones, a third of which are listed, is in the
-        # order of their takeovers: all of them are read.
+        # Unmarked leases in each of three lanes. The index of marked ones is in the order of their takeovers:
+        # all of them are read.
         assert read <= 3 * 1000 + 20_000 + 20
         found += [row["execution_id"] for row in page if row["execution_id"] is not None]
         if not page or not page[-1]["has_more"]:
@@ -316,7 +317,8 @@ summary as (
 insert into flowfabric.ff_exec_core (
     partition_key, execution_id, flow_id, lifecycle_phase, ownership_state, eligibility_state,
     blocking_reason, attempt_state, terminal_outcome, terminal_at_ms, created_at_ms,
-    last_transition_at_ms, last_mutation_at_ms, namespace, lane_id, execution_kind, total_attempt_count, current_lease_epoch)
+    last_transition_at_ms, last_mutation_at_ms, namespace, lane_id, execution_kind, total_attempt_count,
+    current_lease_epoch)
 select
     f.partition_key, f.flow_id, f.flow_id, 'terminal', 'unowned', 'not_applicable', 'none',
     'attempt_terminal', 'success', 1, 1, 1, 1, 'default', 'default', 'test', 1, 1

@@ -126,7 +126,7 @@ def _answer(db: Connection, function: str, arguments: dict[str, Any]) -> list[di
         # Sentences may change with a release, and a detail may say more.
         return [{**row, "summary": None, "what_to_do": None, "detail": None} for (row,) in rows]
     # The advice is a text of the release, not of the user.
-    return [{name: value for name, value in _without_takeover(row).items() if name != "what_to_do"} for (row,) in rows]
+    return [{k: v for k, v in _without_takeover(row).items() if k != "what_to_do"} for (row,) in rows]
 
 
 def schema_of(dsn: str) -> Catalogue:
