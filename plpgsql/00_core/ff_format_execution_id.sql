@@ -7,7 +7,7 @@
 -- Retry:  safe.
 --
 -- Without SECURITY DEFINER and SET, so that the planner inlines it; with explicit casts, because `text || smallint`
--- is only STABLE and would keep it from being inlined (31 us a call, HOTPATH 2.5). Names are qualified, because it runs
+-- is only STABLE and would keep it from being inlined (31 us a call). Names are qualified, because it runs
 -- under the search path of its caller.
 create or replace function flowfabric.ff_format_execution_id(p_partition_key smallint, p_execution_id uuid)
 returns text
