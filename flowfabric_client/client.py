@@ -125,8 +125,7 @@ class Client(WatchingSession):
     def boot_check(self, required_version: int, *, num_flow_partitions: int | None = None) -> rows.BootReport:
         """Checks that client and schema fit together; the first call of every client process.
 
-        Raises: invalid_input, schema_version_mismatch, partition_config_mismatch, retry_exhausted as
-            ff_bump_event_epoch.
+        Raises: invalid_input, schema_version_mismatch, partition_config_mismatch, retry_exhausted after 5 s.
         """
         return self._one(_calls.boot_check(required_version, num_flow_partitions=num_flow_partitions))
 

@@ -249,7 +249,7 @@ select is(
     (select (m).entries_in_window from (select flowfabric._ff_measure_quota('step', 200000) as m) as q), 0::bigint,
     'when it is back, a start that is dated later than now counts for nothing');
 select is(
-    (select v.used_in_window from flowfabric.ff_v_quota as v where v.policy = 'step'), 0::bigint, 'for nobody');
+    (select v.used_in_window from flowfabric.ff_v_quota as v where v.policy = 'step'), 0::bigint, 'in the view neither');
 select flowfabric.ff_release_admission('step', ff_tap.id(30));
 select is(ff_tap.admit('step', 30), 'admitted', 'nor is the start of its own execution paid for');
 select is(

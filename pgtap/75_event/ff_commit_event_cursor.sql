@@ -76,10 +76,10 @@ select results_eq(
     'execute reach(''v1:1:18446744073709551615:9223372036854775807'')', $$ values ('ignored_older') $$,
     'an older epoch has ended, whatever its ids were');
 select throws_ok(
-    $$ select flowfabric.ff_commit_event_cursor('nobody', 'lease', 'v1:3:0:0') $$, 'ZV016', 'invalid_offset',
+    $$ select flowfabric.ff_commit_event_cursor('newcomer', 'lease', 'v1:3:0:0') $$, 'ZV016', 'invalid_offset',
     'a first position is not stored either');
 select is_empty(
-    $$ select c.cursor from flowfabric.ff_event_consumer as c where c.consumer_name = 'nobody' $$, 'and leaves nothing');
+    $$ select c.cursor from flowfabric.ff_event_consumer as c where c.consumer_name = 'newcomer' $$, 'and leaves nothing');
 
 -- The owner
 create role ff_tap_team;

@@ -3,7 +3,7 @@
 -- Fence:  none.
 -- Locks:  the table ff_partition_config, only when the data turn out to be restored from another server.
 -- Writes: ff_partition_config (system_identifier, event_epoch), only then; nothing on a standby or read-only session.
--- Raises: invalid_input, schema_version_mismatch, partition_config_mismatch, retry_exhausted as ff_bump_event_epoch.
+-- Raises: invalid_input, schema_version_mismatch, partition_config_mismatch, retry_exhausted after 5 s.
 -- Retry:  safe.
 --
 -- Transaction ids order the event cursors and mean nothing on another server. A changed system identifier says that
@@ -61,7 +61,8 @@ begin
             end)::text;
     elsif v_stored_server is distinct from v_server then
         -- As ff_bump_event_epoch: transactions that read the old epoch end before readers take it for finished.
-        perform flowfabric._ff_lock_event_epoch(900, c_fn);
+        -- Two clients that have both read the table wait for each other: the deadlock detector (1 s) lets one go on.
+        perform flowfabric._ff_lock_event_epoch(5000, c_fn);
         select c.system_identifier into v_stored_server from flowfabric.ff_partition_config as c;
         if v_stored_server is distinct from v_server then
             v_has_events := (select q.is_called from flowfabric.ff_event_id_seq as q);

@@ -61,7 +61,7 @@ def test_a_reader_cannot_push_the_cursor_of_another_one(
     assert [row["execution_id"] for row in events] == [missed] != [first]
     assert commit(consumer, position["cursor"]) == "stored"
 
-    # What went wrong before, an operator puts right, and everybody can see it.
+    # An operator puts right what went wrong before, and leaves a trace.
     operator = role_connection("flowfabric_operator")
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         call(stranger, "ff_set_event_cursor", consumer="billing", stream="completion", cursor=START)
@@ -128,7 +128,7 @@ def test_of_two_roles_that_take_a_name_at_once_one_gets_it(
 def test_a_transaction_that_is_older_than_the_cursor_begins_again(
     db: Connection, connect: Connect, level: IsolationLevel
 ) -> None:
-    """It cannot tell a position that another session has reached from one that nobody has."""
+    """It cannot tell a position that another session has reached from one that no session has."""
     old = connect(autocommit=False)
     old.isolation_level = level
     old.execute("select 1")

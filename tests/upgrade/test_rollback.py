@@ -26,7 +26,7 @@ _CREATED_TABLE = re.compile(r"create (?:unlogged )?table if not exists flowfabri
 #: The ledger is the record of what is applied, so an undone migration is not in it.
 LEDGER = "ff_migration_annotation"
 
-#: Tables that hold nothing that anybody has stored.
+#: Tables that hold nothing that a user has stored.
 OWN_TABLES = {"ff_tick_loop_lock", "ff_scanner_detour"}
 
 
