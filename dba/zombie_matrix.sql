@@ -318,7 +318,7 @@ begin
             perform flowfabric.ff_mark_lease_expired_if_due(z.execution_id);
         when p_situation like '%reclaimed by another' then perform pg_temp.zombie_reclaim(z);
         when p_situation like '%replayed%' then
-            perform flowfabric.ff_replay_execution(z.execution_id, 'again', 'zombies');
+            perform flowfabric.ff_replay_execution(z.execution_id, 'again', 'zombies', p_force => true);
         when p_situation like '%resumed%' then perform flowfabric.ff_resume_execution(z.execution_id);
         when p_situation like '%retried by another' or p_situation like '%promoted%' then
             perform pg_temp.zombie_claim_when_due(z);

@@ -75,13 +75,17 @@ class FlowFabric(SqlAdapter):
         return self.connection.execute(CLAIM, [count]).fetchall()
 
     async def complete(self, claimed: Sequence[Any]) -> None:
-        if len(claimed) == 1:
-            outcomes = self.connection.execute(COMPLETE, claimed[0][:4]).fetchall()
-        else:
-            arrays = [list(column) for column in zip(*(job[:4] for job in claimed), strict=True)]
-            outcomes = self.connection.execute(COMPLETE_MANY, arrays).fetchall()
-        if any(outcome != "completed" for (outcome,) in outcomes):
-            raise RuntimeError(f"a completion was refused: {outcomes}")
+        left = claimed
+        while left:
+            if len(left) == 1:
+                outcomes = self.connection.execute(COMPLETE, left[0][:4]).fetchall()
+            else:
+                arrays = [list(column) for column in zip(*(job[:4] for job in left), strict=True)]
+                outcomes = self.connection.execute(COMPLETE_MANY, arrays).fetchall()
+            if any(outcome not in ("completed", "busy") for (outcome,) in outcomes):
+                raise RuntimeError(f"a completion was refused: {outcomes}")
+            # A row that a claim of another session has just passed over is busy until that claim commits.
+            left = [job for job, (outcome,) in zip(left, outcomes, strict=True) if outcome == "busy"]
 
     async def work(self, concurrency: int, on_job: OnJob, stop: asyncio.Event) -> None:
         worker = Worker(self.dsn, concurrency=concurrency)

@@ -197,7 +197,8 @@ def test_doctor_names_the_session_that_holds_what_must_stay_single(
         )
     clock.advance(8 * 86_400_000)
     worker = role_connection("flowfabric_worker", autocommit=False)
-    assert tick(worker, "event_prune")["event_prune"]["processed"] == 2
+    # A completion and an operator event of each cancellation.
+    assert tick(worker, "event_prune")["event_prune"]["processed"] == 4
     assert holders(db) != [], "by the clock of the engine the transaction began days ago"
     runs = tick(db)
     assert runs["event_prune"]["status"] == "ran", "beside the one that is open"
@@ -213,7 +214,7 @@ def test_doctor_names_the_session_that_holds_what_must_stay_single(
     assert holders(db) == []
     assert value(db, "select count(*) from flowfabric.ff_completion_event") == 2
     clock.advance(A_MINUTE)
-    assert tick(db)["event_prune"]["processed"] == 2
+    assert tick(db)["event_prune"]["processed"] == 4
 
 
 def new_execution(db: Connection) -> str:
