@@ -30,8 +30,8 @@ def test_ended_suspensions_are_read_without_those_of_other_executions(db: Connec
         fence = claim(db)
     db.execute(
         "insert into flowfabric.ff_waitpoint_pending (partition_key, waitpoint_id, execution_id,"
-        " attempt_index, waitpoint_key, state, suspension_id, ordinal, token_kid, token_fingerprint, created_at_ms,"
-        " satisfied_at_ms, closed_at_ms, close_reason)"
+        " attempt_index, waitpoint_key, state, suspension_id, ordinal, token_kid, token_fingerprint,"
+        " created_at_ms, satisfied_at_ms, closed_at_ms, close_reason)"
         " select w.partition_key, gen_random_uuid(), gen_random_uuid(), 0, w.waitpoint_key, 'closed',"
         " gen_random_uuid(), 0, w.token_kid, w.token_fingerprint, 1, 1, 1, 'resumed'"
         " from (select * from flowfabric.ff_waitpoint_pending limit 1) as w, generate_series(1, %s)",
