@@ -380,7 +380,7 @@ begin
         p_exec, 'runnable', 'eligible_now', 'waiting_for_worker', null, 'none', p_attempt_state, null, null, null,
         p_release_reason, p_now_ms);
     perform flowfabric._ff_announce_eligible(
-        p_exec.lane_id, p_exec.capability_set_id, p_exec.priority, p_exec.created_at_ms, p_now_ms);
+        p_exec.lane_id, p_exec.capability_set_id, p_exec.priority, p_exec.namespace, p_exec.created_at_ms, p_now_ms);
     perform flowfabric._ff_wake('ff_eligible', p_exec.lane_id);
 end;
 $$;
@@ -406,7 +406,7 @@ begin
         coalesce(p_detail, 'until=' || p_delay_until_ms::text), 'none', p_attempt_state, p_delay_until_ms, null, null,
         p_release_reason, p_now_ms);
     -- The delayed executions of a lane are the queue segment of capability set 0.
-    perform flowfabric._ff_announce_eligible(p_exec.lane_id, 0, 0, p_delay_until_ms, p_now_ms);
+    perform flowfabric._ff_announce_eligible(p_exec.lane_id, 0, 0, '', p_delay_until_ms, p_now_ms);
 end;
 $$;
 comment on function flowfabric._ff_become_delayed(

@@ -343,7 +343,8 @@ language plpgsql volatile
 as $$
 begin
     perform flowfabric._ff_announce_eligible(
-        l.lane_id, 0, 0, (select min(u.delay_until_ms) from unnest(p_delays_until_ms) as u (delay_until_ms)), p_now_ms)
+        l.lane_id, 0, 0, '', (select min(u.delay_until_ms) from unnest(p_delays_until_ms) as u (delay_until_ms)),
+        p_now_ms)
     from (select distinct e.lane_id from flowfabric.ff_exec_core as e where e.ctid = any (p_row_ids)) as l;
     update flowfabric.ff_exec_core as e
     set lifecycle_phase = 'runnable',

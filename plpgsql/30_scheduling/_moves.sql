@@ -2,13 +2,67 @@
 
 -- An execution that becomes eligible keeps its creation time, which may be below the floors of its queue segment. Until
 -- its commit this transaction holds one of them, the lowest that is free, and lowers it if it is higher. So no session
--- can move that floor past the execution without seeing it. Where all are held, and where there is none yet, the
--- transaction inserts one under its own id. A row that would be the only one begins at the bottom: it speaks for the
--- segment as a whole. Under REPEATABLE READ a floor that has been moved could not be locked without an error.
+-- can move that floor past the execution without seeing it. The same holds for the floors of its namespace, if that
+-- has any; the delayed executions of a lane have none by namespace.
 create or replace function flowfabric._ff_announce_eligible(
     p_lane_id text,
     p_capability_set_id integer,
     p_priority integer,
+    p_namespace text,
+    p_created_at_ms bigint,
+    p_now_ms bigint
+)
+returns void
+language plpgsql volatile
+as $$
+declare
+    v_row_id tid;
+    v_floor_ms bigint;
+    v_namespace_has_floors boolean;
+begin
+    -- Under REPEATABLE READ a floor that has been moved could not be locked without an error, and floors may be unseen.
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform flowfabric._ff_insert_announcement(
+            p_lane_id, p_capability_set_id, p_priority, '', p_created_at_ms, p_now_ms);
+        if p_namespace <> '' then
+            perform flowfabric._ff_insert_announcement(
+                p_lane_id, p_capability_set_id, p_priority, p_namespace, p_created_at_ms, p_now_ms);
+        end if;
+        return;
+    end if;
+    select
+        f.ctid, f.floor_ms, exists (
+            select from flowfabric.ff_lane_floor as x
+            where x.lane_id = p_lane_id and x.capability_set_id = p_capability_set_id and x.priority = p_priority
+                and x.namespace = p_namespace)
+    into v_row_id, v_floor_ms, v_namespace_has_floors
+    from flowfabric.ff_lane_floor as f
+    where f.lane_id = p_lane_id and f.capability_set_id = p_capability_set_id and f.priority = p_priority
+        and f.namespace = '' and f.side > 0
+    order by f.floor_ms
+    limit 1
+    for no key update of f skip locked;
+    if v_floor_ms > p_created_at_ms then
+        update flowfabric.ff_lane_floor as f set floor_ms = p_created_at_ms where f.ctid = v_row_id;
+    elsif v_row_id is null then
+        perform flowfabric._ff_insert_announcement(
+            p_lane_id, p_capability_set_id, p_priority, '', p_created_at_ms, p_now_ms);
+        v_namespace_has_floors := true;
+    end if;
+    if v_namespace_has_floors and p_namespace <> '' then
+        perform flowfabric._ff_announce_to_namespace(
+            p_lane_id, p_capability_set_id, p_priority, p_namespace, p_created_at_ms, p_now_ms);
+    end if;
+end;
+$$;
+comment on function flowfabric._ff_announce_eligible(text, integer, integer, text, bigint, bigint) is
+'Internal: keeps a floor of a queue segment at or below an execution that becomes eligible, until the commit.';
+
+create or replace function flowfabric._ff_announce_to_namespace(
+    p_lane_id text,
+    p_capability_set_id integer,
+    p_priority integer,
+    p_namespace text,
     p_created_at_ms bigint,
     p_now_ms bigint
 )
@@ -19,46 +73,69 @@ declare
     v_row_id tid;
     v_floor_ms bigint;
 begin
-    if current_setting('transaction_isolation') = 'read committed' then
-        select f.ctid, f.floor_ms into v_row_id, v_floor_ms
-        from flowfabric.ff_lane_floor as f
-        where f.lane_id = p_lane_id and f.capability_set_id = p_capability_set_id and f.priority = p_priority
-            and f.side > 0
-        order by f.floor_ms
-        limit 1
-        for no key update skip locked;
-    end if;
-    if v_floor_ms <= p_created_at_ms then
-        return;
-    elsif v_row_id is not null then
+    select f.ctid, f.floor_ms into v_row_id, v_floor_ms
+    from flowfabric.ff_lane_floor as f
+    where f.lane_id = p_lane_id and f.capability_set_id = p_capability_set_id and f.priority = p_priority
+        and f.namespace = p_namespace and f.side > 0
+    order by f.floor_ms
+    limit 1
+    for no key update skip locked;
+    if v_floor_ms > p_created_at_ms then
         update flowfabric.ff_lane_floor as f set floor_ms = p_created_at_ms where f.ctid = v_row_id;
-        return;
+    elsif v_row_id is null and exists (
+        select from flowfabric.ff_lane_floor as f
+        where f.lane_id = p_lane_id and f.capability_set_id = p_capability_set_id and f.priority = p_priority
+            and f.namespace = p_namespace)
+    then
+        perform flowfabric._ff_insert_announcement(
+            p_lane_id, p_capability_set_id, p_priority, p_namespace, p_created_at_ms, p_now_ms);
     end if;
+end;
+$$;
+comment on function flowfabric._ff_announce_to_namespace(text, integer, integer, text, bigint, bigint) is
+'Internal: the same for the floors of a namespace, if it has any.';
+
+-- Where all floors are held, and where there is none yet, a transaction inserts one under its own id. A row that may be
+-- the only one begins at the bottom: it speaks for the segment as a whole. A row of a namespace always does, because
+-- its floors can be deleted while this one is not yet seen. Nobody makes floors in a lane that has too many.
+create or replace function flowfabric._ff_insert_announcement(
+    p_lane_id text,
+    p_capability_set_id integer,
+    p_priority integer,
+    p_namespace text,
+    p_created_at_ms bigint,
+    p_now_ms bigint
+)
+returns void
+language plpgsql volatile
+as $$
+begin
     insert into flowfabric.ff_lane_floor as f (
-        lane_id, capability_set_id, priority, side, floor_ms, checked_at_ms, raised_at_ms, due_at_ms)
+        lane_id, capability_set_id, priority, namespace, side, floor_ms, checked_at_ms, raised_at_ms, due_at_ms)
     select
-        p_lane_id, p_capability_set_id, p_priority, pg_current_xact_id()::text::bigint,
-        case when x.segment_has_floors then p_created_at_ms else 0 end, 0, p_now_ms, 0
+        p_lane_id, p_capability_set_id, p_priority, p_namespace, pg_current_xact_id()::text::bigint,
+        case when x.segment_has_floors and p_namespace = '' then p_created_at_ms else 0 end, 0, p_now_ms, 0
     from (
         select
             coalesce(
                 bool_or(
-                    l.capability_set_id = p_capability_set_id and l.priority = p_priority and l.side > 0), false
+                    l.capability_set_id = p_capability_set_id and l.priority = p_priority and l.side > 0
+                    and l.namespace = ''), false
             ) as segment_has_floors,
-            count(*) filter (where l.side = 0) as segments
+            count(*) filter (where l.side = 0 and l.namespace = '') as segments
         from flowfabric.ff_lane_floor as l
         where l.lane_id = p_lane_id
     ) as x
     where x.segment_has_floors
         or (
-            x.segments < 64
+            (x.segments < 64 or p_namespace <> '')
             and (select c.claim_floor_recheck_ms from flowfabric.ff_partition_config as c) > 0)
-    on conflict (lane_id, capability_set_id, priority, side)
+    on conflict (lane_id, capability_set_id, priority, namespace, side)
     do update set floor_ms = least(f.floor_ms, excluded.floor_ms);
 end;
 $$;
-comment on function flowfabric._ff_announce_eligible(text, integer, integer, bigint, bigint) is
-'Internal: keeps a floor of a queue segment at or below an execution that becomes eligible, until the commit.';
+comment on function flowfabric._ff_insert_announcement(text, integer, integer, text, bigint, bigint) is
+'Internal: gives a queue segment a floor that the present transaction alone can hold.';
 
 -- The token rules of spec 40 section 1.5, in their order; both sides of a match pass through here.
 create or replace function flowfabric._ff_normalize_capabilities(p_tokens text[], p_side text, p_fn text)

@@ -36,7 +36,7 @@ begin
     where e.partition_key = v_exec.partition_key and e.execution_id = v_exec.execution_id;
     -- It comes into another queue segment with its old creation time, below the floor that claims may have put there.
     perform flowfabric._ff_announce_eligible(
-        v_exec.lane_id, v_exec.capability_set_id, v_new_priority, v_exec.created_at_ms, v_now_ms);
+        v_exec.lane_id, v_exec.capability_set_id, v_new_priority, v_exec.namespace, v_exec.created_at_ms, v_now_ms);
     perform flowfabric._ff_emit_operator(
         v_exec.partition_key, v_exec.namespace, v_exec.instance_tag, v_exec.execution_id, null, 'priority_changed',
         jsonb_build_object('old_priority', v_exec.priority, 'new_priority', v_new_priority), v_now_ms);

@@ -199,21 +199,22 @@ begin
     select array_agg(row(p.partition_key, p.execution_id)::flowfabric.ff_execution_key) into v_promoted
     from promoted as p;
     for v_segment in
-        select e.lane_id, e.capability_set_id, e.priority, min(e.created_at_ms) as oldest_ms
+        select e.lane_id, e.capability_set_id, e.priority, e.namespace, min(e.created_at_ms) as oldest_ms
         from unnest(v_promoted) as p
         cross join lateral (
-            select c.lane_id, c.capability_set_id, c.priority, c.created_at_ms
+            select c.lane_id, c.capability_set_id, c.priority, c.namespace, c.created_at_ms
             from flowfabric.ff_exec_core as c
             where c.partition_key = p.partition_key and c.execution_id = p.execution_id
             offset 0
         ) as e
-        group by e.lane_id, e.capability_set_id, e.priority
+        group by e.lane_id, e.capability_set_id, e.priority, e.namespace
     loop
         perform flowfabric._ff_announce_eligible(
-            v_segment.lane_id, v_segment.capability_set_id, v_segment.priority, v_segment.oldest_ms, p_now_ms);
+            v_segment.lane_id, v_segment.capability_set_id, v_segment.priority, v_segment.namespace,
+            v_segment.oldest_ms, p_now_ms);
     end loop;
     if p_use_floors then
-        perform flowfabric._ff_tend_floor(l.lane_id, 0, 0, p_now_ms)
+        perform flowfabric._ff_tend_floor(l.lane_id, 0, 0, '', p_now_ms)
         from (
             select distinct e.lane_id
             from unnest(v_promoted) as p
@@ -288,7 +289,8 @@ begin
             h.partition_key, h.execution_id, h.row_id, h.lane_id, h.capability_set_id, h.priority,
             h.total_attempt_count, h.attempt_state, h.quota_policy_id, h.budget_ids,
             r.due_at_ms > p_filter.now_ms as has_floor, h.has_grant
-        from flowfabric._ff_queue_ranges(p_lane_id, p_capability_set_id, p_filter.use_floors) as r
+        from flowfabric._ff_queue_ranges(
+            p_lane_id, p_capability_set_id, coalesce(p_filter.namespace, ''), p_filter.use_floors) as r
         cross join lateral (
             select
                 e.ctid as row_id, e.partition_key, e.execution_id, e.lane_id, e.capability_set_id, e.priority,
@@ -349,12 +351,16 @@ begin
     ),
     segment as (
         select
-            q.lane_id, q.capability_set_id, q.candidates, f.priority, min(f.floor_ms) as floor_ms,
-            max(f.due_at_ms) as due_at_ms
+            q.lane_id, q.capability_set_id, q.candidates, f.priority,
+            greatest(
+                min(f.floor_ms) filter (where f.namespace = ''),
+                min(f.floor_ms) filter (where f.namespace = coalesce(p_filter.namespace, ''))) as floor_ms,
+            max(f.due_at_ms) filter (where f.namespace = coalesce(p_filter.namespace, '')) as due_at_ms
         from (
             select l.*
             from flowfabric.ff_lane_floor as l
-            where p_filter.use_floors and l.lane_id = any (p_lanes) and l.side > 0
+            where p_filter.use_floors and l.lane_id = any (p_lanes)
+                and l.namespace in ('', coalesce(p_filter.namespace, '')) and l.side > 0
             offset 0
         ) as f
         join queue as q on q.lane_id = f.lane_id and q.capability_set_id = f.capability_set_id
@@ -861,7 +867,8 @@ begin
     while cardinality(taken) < p_max loop
         if v_is_exhausted then
             -- Too little above the floors: before it says so, it reads the queues from their beginning.
-            exit when not v_filter.use_floors or flowfabric._ff_is_scan_resting(v_lanes, v_set_ids, now_ms);
+            exit when not v_filter.use_floors or flowfabric._ff_is_scan_resting(
+                v_lanes, v_set_ids, coalesce(p_namespace, ''), now_ms);
             v_filter.use_floors := false;
             v_scan_started_at_ms := flowfabric.ff_now_ms();
             if p_promote_due then
@@ -931,7 +938,12 @@ begin
         end loop;
     end loop;
     if v_scan_started_at_ms is not null and v_is_exhausted then
-        perform flowfabric._ff_note_slow_scan(v_lanes, v_set_ids, v_scan_started_at_ms);
+        perform flowfabric._ff_note_slow_scan(
+            v_lanes, v_set_ids, coalesce(p_namespace, ''), v_scan_started_at_ms);
+    end if;
+    if p_namespace is not null and uses_floors then
+        perform flowfabric._ff_tend_namespace(
+            v_lanes, v_set_ids, p_namespace, taken, cardinality(taken) < p_max, now_ms);
     end if;
 end;
 $$;

@@ -10,16 +10,17 @@
 -- Retry:  not safe: a repeat claims more. A worker that lost the answer finds its leases with ff_list_worker_leases.
 --
 -- Run it in READ COMMITTED and in a transaction of its own: quota policies are held until its commit. How work is found
--- and admitted is told in _moves.sql. An empty answer means: nothing admissible that nobody else holds right now.
+-- and admitted is told in _moves.sql, where it is looked for in _floors.sql. An empty answer means: nothing admissible
+-- that no other transaction holds now, except for creations that commit late while scans from the beginning rest.
 --
--- Work of one lane is what most calls ask for. If the lane is in order (nothing to promote, no floor to move) and first
--- attempts wait at the head of its queue, they take a quick way: for one execution plain statements and scalars, for
--- several a plain scan of the head and one statement that claims it, half as long as the general way. A worker with
--- capabilities serves several queues, and takes that way for one execution: the best of their heads. Of several lanes a
--- claim of one looks into the next if there is nothing in the one whose turn it is. If fewer wait than are wanted, and
--- somebody looked below the floors so recently that the general way would not either, that is all. The quick way ends
--- where anything is out of the ordinary, and then the other one begins from the start; a row that was locked by then
--- stays locked for it. A test holds the rows of both, and of the moves in 20_lease, equal.
+-- Work of one lane is what most calls ask for. If the lane has nothing to promote and first attempts wait at the head
+-- of its queue, they take a quick way: for one execution plain statements and scalars, for several a plain scan of the
+-- head and one statement that claims it, half as long as the general way. A worker with capabilities serves several
+-- queues, and takes that way for one execution: the best of their heads. Of several lanes a claim of one looks into the
+-- next if there is nothing in the one whose turn it is. If fewer wait than are wanted, the queue is read from its
+-- beginning, and if that finds nothing either, that is all. Floors are moved after the claim. The quick way ends where
+-- anything is out of the ordinary, and then the other one begins from the start; a row that was locked by then stays
+-- locked for it. A test holds the rows of both, and of the moves in 20_lease, equal.
 --
 -- The planner settings: 15_batch/_moves.sql.
 create or replace function flowfabric.ff_claim_next(
@@ -134,14 +135,15 @@ begin
                     min(x.floor_ms) filter (where x.capability_set_id = 1) as floor_ms,
                     max(x.priority) as priority, min(x.priority) as lowest_priority
                 from flowfabric.ff_lane_floor as x
-                where x.lane_id = v_lane_id and x.capability_set_id between 0 and 1 and x.side > 0
+                where x.lane_id = v_lane_id and x.capability_set_id between 0 and 1 and x.namespace = ''
+                    and x.side > 0
             ) as f
             where l.lane_id = v_lane_id;
             exit quick_way when v_is_ordinary is not true;
             if v_priority is null then
                 select h.priority, r.from_ms, r.due_at_ms > v_now_ms
                 into v_priority, v_from_ms, v_has_floor
-                from flowfabric._ff_queue_ranges(v_lane_id, 1, true) as r
+                from flowfabric._ff_queue_ranges(v_lane_id, 1, '', true) as r
                 cross join lateral (
                     select e.priority
                     from flowfabric.ff_exec_core as e
@@ -244,7 +246,7 @@ begin
             exit quick_way when not found;
             if v_has_floor is not true then
                 if v_has_floor is null or random() * 16 < p_max then
-                    perform flowfabric._ff_tend_floor(v_lane_id, 1, v_priority, v_now_ms);
+                    perform flowfabric._ff_tend_floor(v_lane_id, 1, v_priority, '', v_now_ms);
                 end if;
             end if;
             if v_may_be_awaited then
@@ -330,7 +332,7 @@ begin
             end if;
             if v_has_floor is not true then
                 if v_has_floor is null or random() * 16 < p_max then
-                    perform flowfabric._ff_tend_floor(v_lane_id, v_set_id, v_priority, v_now_ms);
+                    perform flowfabric._ff_tend_floor(v_lane_id, v_set_id, v_priority, '', v_now_ms);
                 end if;
             end if;
             if v_may_be_awaited then
@@ -361,8 +363,8 @@ begin
         return query
         select c.*
         from flowfabric._ff_claim_taken(
-            v_next.taken, p_worker_id, p_worker_instance_id, p_lease_ttl_ms, p_with_payload, v_next.uses_floors,
-            v_next.now_ms) as c;
+            v_next.taken, p_worker_id, p_worker_instance_id, p_lease_ttl_ms, p_with_payload,
+            v_next.uses_floors and p_namespace is null, v_next.now_ms) as c;
     end if;
     if v_next.promoted is not null then
         perform flowfabric._ff_wake_promoted(v_next.promoted, v_next.taken);
@@ -465,12 +467,12 @@ begin
             bool_or(x.checked_at_ms > p_now_ms) as is_resting,
             min(x.floor_ms) filter (where x.capability_set_id = 0 and x.side > 0) as delayed_floor_ms
         from flowfabric.ff_lane_floor as x
-        where x.lane_id = p_lane_id and x.capability_set_id = any (0 || p_set_ids)
+        where x.lane_id = p_lane_id and x.capability_set_id = any (0 || p_set_ids) and x.namespace = ''
     ) as f;
     if v_is_resting then
         return p_priority is null or not exists (
             select from flowfabric.ff_lane_floor as f
-            where f.lane_id = p_lane_id and f.capability_set_id = 1 and f.priority < p_priority)
+            where f.lane_id = p_lane_id and f.capability_set_id = 1 and f.priority < p_priority and f.namespace = '')
             and not exists (
                 select from flowfabric.ff_exec_core as e
                 where e.eligibility_state = 'eligible_now' and e.lane_id = p_lane_id and e.capability_set_id = 1
@@ -504,7 +506,7 @@ begin
         end if;
     end if;
     if clock_timestamp() > v_started_at + interval '1 ms' then
-        perform flowfabric._ff_note_slow_scan(array[p_lane_id], p_set_ids, p_now_ms);
+        perform flowfabric._ff_note_slow_scan(array[p_lane_id], p_set_ids, '', p_now_ms);
     end if;
     return true;
 end;
@@ -744,7 +746,7 @@ begin
             having bool_and(u.has_floor is null) or random() * 16 < count(*)
         loop
             perform flowfabric._ff_tend_floor(
-                v_segment.lane_id, v_segment.capability_set_id, v_segment.priority, p_now_ms);
+                v_segment.lane_id, v_segment.capability_set_id, v_segment.priority, '', p_now_ms);
         end loop;
     end if;
     if v_may_be_awaited then
@@ -821,7 +823,8 @@ begin
             max(x.due_at_ms) as due_at_ms,
             coalesce(min(x.floor_ms) filter (where x.capability_set_id = 0), 0) as delayed_floor_ms
         from flowfabric.ff_lane_floor as x
-        where x.lane_id = p_lane_id and x.capability_set_id = any (0 || served_set_ids) and x.side > 0
+        where x.lane_id = p_lane_id and x.capability_set_id = any (0 || served_set_ids)
+            and x.namespace = '' and x.side > 0
     ) as f
     where l.lane_id = p_lane_id;
     if is_ordinary is not true then
@@ -841,7 +844,7 @@ begin
             select
                 e.priority, e.created_at_ms, e.execution_id, r.from_ms,
                 r.due_at_ms > p_now_ms as has_floor
-            from flowfabric._ff_queue_ranges(p_lane_id, s.capability_set_id, true) as r
+            from flowfabric._ff_queue_ranges(p_lane_id, s.capability_set_id, '', true) as r
             cross join lateral (
                 select c.priority, c.created_at_ms, c.execution_id
                 from flowfabric.ff_exec_core as c

@@ -26,11 +26,11 @@ begin
     perform flowfabric._ff_check_scan_limit(p_limit, c_fn);
     if v_recheck_ms = 0 then
         for v_due in
-            select distinct on (f.lane_id, f.capability_set_id, f.priority) f.*
+            select distinct on (f.lane_id, f.capability_set_id, f.priority, f.namespace) f.*
             from flowfabric.ff_lane_floor as f
         loop
             v_scan.deleted := v_scan.deleted + flowfabric._ff_forget_floor(
-                v_due.lane_id, v_due.capability_set_id, v_due.priority, false)::integer;
+                v_due.lane_id, v_due.capability_set_id, v_due.priority, v_due.namespace, false)::integer;
         end loop;
         return v_scan;
     end if;
@@ -39,11 +39,11 @@ begin
         select f.*
         from flowfabric.ff_lane_floor as f
         where f.side = 0 and f.checked_at_ms <= v_now_ms - v_recheck_ms
-        order by f.checked_at_ms, f.lane_id, f.capability_set_id, f.priority
+        order by f.checked_at_ms, f.lane_id, f.capability_set_id, f.priority, f.namespace
         limit p_limit
     loop
         v_move := flowfabric._ff_move_floor(
-            v_due.lane_id, v_due.capability_set_id, v_due.priority, false, v_now_ms);
+            v_due.lane_id, v_due.capability_set_id, v_due.priority, v_due.namespace, false, v_now_ms);
         if not v_move.is_moved then
             v_scan.skipped := v_scan.skipped + 1;
             continue;
@@ -52,25 +52,26 @@ begin
         if v_move.oldest_ms is null and not exists (
             select from flowfabric.ff_lane_floor as f
             where f.lane_id = v_due.lane_id and f.capability_set_id = v_due.capability_set_id
-                and f.priority = v_due.priority and f.raised_at_ms > v_now_ms - c_forget_after_ms)
+                and f.priority = v_due.priority and f.namespace = v_due.namespace
+                and f.raised_at_ms > v_now_ms - c_forget_after_ms)
         then
             v_scan.deleted := v_scan.deleted + flowfabric._ff_forget_floor(
-                v_due.lane_id, v_due.capability_set_id, v_due.priority, true)::integer;
+                v_due.lane_id, v_due.capability_set_id, v_due.priority, v_due.namespace, true)::integer;
         end if;
     end loop;
     -- Left by announcements into segments that no claim has visited since.
     for v_due in
-        select distinct on (f.lane_id, f.capability_set_id, f.priority) f.*
+        select distinct on (f.lane_id, f.capability_set_id, f.priority, f.namespace) f.*
         from flowfabric.ff_lane_floor as f
         where f.side > 2 and f.raised_at_ms <= v_now_ms - c_forget_after_ms
             and not exists (
                 select from flowfabric.ff_lane_floor as x
                 where x.lane_id = f.lane_id and x.capability_set_id = f.capability_set_id and x.priority = f.priority
-                    and x.side = 0)
+                    and x.namespace = f.namespace and x.side = 0)
         limit p_limit
     loop
         v_scan.deleted := v_scan.deleted + flowfabric._ff_forget_floor(
-            v_due.lane_id, v_due.capability_set_id, v_due.priority, true)::integer;
+            v_due.lane_id, v_due.capability_set_id, v_due.priority, v_due.namespace, true)::integer;
     end loop;
     v_scan.more := v_scan.processed >= p_limit;
     return v_scan;

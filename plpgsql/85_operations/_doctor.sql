@@ -828,7 +828,7 @@ begin
         'Run `flowfabric tick --scanner claim_floor --force`; until then late work may wait unseen.',
         jsonb_build_object('lane', f.lane_id, 'segments', count(*), 'checked_at_ms', min(f.checked_at_ms))
     from flowfabric.ff_lane_floor as f
-    where f.side = 0 and f.checked_at_ms <= p_now_ms - 60000
+    where f.namespace = '' and f.side = 0 and f.checked_at_ms <= p_now_ms - 60000
     group by f.lane_id
     order by f.lane_id;
 end;

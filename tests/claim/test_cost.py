@@ -156,6 +156,39 @@ def test_of_many_queues_only_what_can_win_is_read(connect: Connect, db: Connecti
         assert read < 20 * 50 + 40 * 41 // 2 + 10 * 20, order
 
 
+@pytest.mark.parametrize("capabilities", [[], ["x"]], ids=["one queue", "two queues"])
+def test_what_waits_for_another_namespace_is_not_read_by_each_claim(
+    db: Connection, clock: Clock, capabilities: list[str]
+) -> None:
+    intern(db, "x")
+    clock.freeze(100_000_000)
+    fill(db, 20_000, namespace="large", created_at_ms=90_000_000)
+    fill(db, 20_000, namespace="large", created_at_ms=90_000_000, capability_set_id=2)
+    db.execute("analyze")
+    mine = {"namespace": "small", "capabilities": capabilities}
+    # The first claims make floors, wait for transactions that have not seen them, and move both.
+    for _ in range(6):
+        assert claim(db, **mine) == []
+        clock.advance(1_000)
+    create(db, *(str(n) for n in range(6)), namespace="small")
+    read = [rows_read(db, **mine) for _ in range(5)]
+    assert max(read) < 100
+    # A claim that finds nothing reads from the beginning, but after a slow scan not for a while.
+    assert names(claim(db, **mine)) == ["5"]
+    assert rows_read(db, **mine) > 10_000
+    db.execute("update flowfabric.ff_lane_floor set checked_at_ms = %s", [clock.now_ms() + 60_000])
+    assert rows_read(db, **mine) < 100
+
+
+def rows_read(connection: Connection, **arguments: Any) -> int:
+    """How many executions a claim reads through indexes."""
+    with connection.transaction():
+        before = counters(connection)
+        claim(connection, **arguments)
+        after = counters(connection)
+    return after["ff_exec_core"][1] - before["ff_exec_core"][1]
+
+
 def counters(connection: Connection) -> dict[str, tuple[int, int]]:
     """Sequential scans of the large tables, and rows fetched through an index, in this transaction."""
     rows = connection.execute(

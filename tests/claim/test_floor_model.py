@@ -38,11 +38,12 @@ MOVERS = 2
 announcers = st.integers(0, ANNOUNCERS - 1)
 movers = st.integers(0, MOVERS - 1)
 picks = st.integers(0, 99)
+namespaces = st.sampled_from(["default", "tenant"])
 
 FREE = """
     select flowfabric.ff_format_execution_id(partition_key, execution_id), created_at_ms
     from flowfabric.ff_exec_core
-    where lane_id = %s and {condition}
+    where lane_id = %s and namespace = any (%s) and {condition}
     order by priority desc, created_at_ms, execution_id
     for no key update skip locked"""
 CLAIMABLE = (
@@ -112,13 +113,15 @@ class FloorMachine(RuleBasedStateMachine):
     def pass_time(self, ms: int) -> None:
         self.world.advance(ms)
 
-    @rule(priority=st.integers(0, 1))
-    def create_one(self, priority: int) -> None:
-        self._create(1, priority=priority)
+    @rule(priority=st.integers(0, 1), namespace=namespaces)
+    def create_one(self, priority: int, namespace: str) -> None:
+        self._create(1, priority=priority, namespace=namespace)
 
-    @rule(priority=st.integers(0, 1))
-    def create_without_commit(self, priority: int) -> None:
-        (execution_id,) = create(self.world.creator, "late", lane_id=self.lane, priority=priority)
+    @rule(priority=st.integers(0, 1), namespace=namespaces)
+    def create_without_commit(self, priority: int, namespace: str) -> None:
+        (execution_id,) = create(
+            self.world.creator, "late", lane_id=self.lane, priority=priority, namespace=namespace
+        )
         self.uncommitted[execution_id] = self.world.now_ms
 
     @precondition(lambda self: self.uncommitted)
@@ -185,10 +188,15 @@ class FloorMachine(RuleBasedStateMachine):
         if commits:
             self.world.movers[who].commit()
 
-    @rule(who=movers, most=st.sampled_from([1, 16]), waits_ms=st.sampled_from([0, 150, RECHECK_MS]))
-    def claim_without_commit(self, who: int, most: int, waits_ms: int) -> None:
+    @rule(
+        who=movers,
+        most=st.sampled_from([1, 16]),
+        waits_ms=st.sampled_from([0, 150, RECHECK_MS]),
+        namespace=st.none() | namespaces,
+    )
+    def claim_without_commit(self, who: int, most: int, waits_ms: int, namespace: str | None) -> None:
         self.world.advance(waits_ms)
-        self._claim(self.world.movers[who], max=most)
+        self._claim(self.world.movers[who], max=most, namespace=namespace)
 
     @rule(rolls_back=st.sets(movers))
     def end_moves(self, rolls_back: set[int]) -> None:
@@ -205,10 +213,10 @@ class FloorMachine(RuleBasedStateMachine):
     def let_floors_go(self) -> None:
         self.world.stranger.rollback()
 
-    @rule()
-    def claim_the_best(self) -> None:
-        expected = self._free(CLAIMABLE)
-        claimed = self._claim(max=1)
+    @rule(namespace=st.none() | namespaces)
+    def claim_the_best(self, namespace: str | None) -> None:
+        expected = self._free(CLAIMABLE, namespace)
+        claimed = self._claim(max=1, namespace=namespace)
         if not expected:
             assert claimed == []
             return
@@ -218,13 +226,14 @@ class FloorMachine(RuleBasedStateMachine):
         assert set(passed) <= self.late, f"{best} is claimed before {passed}"
 
     @rule(
-        arguments=st.sampled_from([{}, {"lanes": True}, {"capabilities": ["gpu"]}, {"namespace": "default"}])
+        arguments=st.sampled_from([{}, {"lanes": True}, {"capabilities": ["gpu"]}]),
+        namespace=st.none() | namespaces,
     )
-    def claim_all(self, arguments: dict[str, Any]) -> None:
-        expected = self._free(CLAIMABLE)
+    def claim_all(self, arguments: dict[str, Any], namespace: str | None) -> None:
+        expected = self._free(CLAIMABLE, namespace)
         if "lanes" in arguments:
             arguments = {"lanes": [self.lane, "another"]}
-        claimed = self._claim(max=100, **arguments)
+        claimed = self._claim(max=100, namespace=namespace, **arguments)
         assert sorted(claimed) == sorted(expected)
 
     def _create(self, number: int, **arguments: Any) -> None:
@@ -237,9 +246,10 @@ class FloorMachine(RuleBasedStateMachine):
         rows = claim(connection, **{"lanes": [self.lane], "lease_ttl_ms": 86_400_000, **arguments})
         return [row["execution_id"] for row in rows]
 
-    def _free(self, condition: str) -> list[str]:
+    def _free(self, condition: str, namespace: str | None = None) -> list[str]:
         """Committed executions that no transaction holds, in queue order."""
-        rows = self.world.reader.execute(FREE.format(condition=condition), [self.lane]).fetchall()
+        of = ["default", "tenant"] if namespace is None else [namespace]
+        rows = self.world.reader.execute(FREE.format(condition=condition), [self.lane, of]).fetchall()
         self.world.reader.rollback()
         note(f"free: {rows}")
         return [execution_id for execution_id, _ in rows]
@@ -274,7 +284,7 @@ def test_whatever_waits_is_returned_by_the_next_claim(connect: Connect, clock: C
 
 
 class Interleaving:
-    """A late creation, an announcement and two moves, in one order of their steps, on a lane of its own."""
+    """A late creation, an announcement and moves, in one order of their steps, on a lane of its own."""
 
     def __init__(self, world: World, way: str) -> None:
         self.world = world
@@ -283,6 +293,7 @@ class Interleaving:
         self.steps: dict[str, list[Callable[[], None]]] = {
             "a": [self.announce, world.announcers[0].commit],
             "c": [self.create, world.creator.commit],
+            "n": [self.tend_the_namespace] * 5,
             "m": [
                 partial(self.move, RECHECK_MS),
                 world.movers[0].commit,
@@ -295,22 +306,25 @@ class Interleaving:
         """Take the steps; what claims do not return although it waits."""
         db, world = self.world.db, self.world
         world.advance(1_000_000)
-        create(db, "old", lane_id=self.lane)
+        create(db, "old", lane_id=self.lane, namespace="tenant")
         (held,) = claim(db, lanes=[self.lane], lease_ttl_ms=86_400_000)
         self.old = held["execution_id"]
         world.advance(100_000)
-        create(db, "young", lane_id=self.lane)
+        create(db, "young", lane_id=self.lane, namespace="tenant")
         claim(db, lanes=[self.lane])
+        if "n" in order:
+            # It stays at the head of the queue, in front of what the namespace gets.
+            create(db, "of another", lane_id=self.lane)
         for _ in range(2):
             world.advance(RECHECK_MS)
             call(db, "ff_scan_claim_floors")
         remaining = {actor: list(steps) for actor, steps in self.steps.items()}
         for actor in order:
             remaining[actor].pop(0)()
-        create(db, "new", lane_id=self.lane)
-        (first,) = claim(db, lanes=[self.lane])
+        create(db, "new", lane_id=self.lane, namespace="tenant")
+        (first,) = claim(db, lanes=[self.lane], namespace="tenant" if "n" in order else None)
         rest = claim(db, lanes=[self.lane], max=9)
-        found = names([first, *rest])
+        found = [name for name in names([first, *rest]) if name != "of another"]
         expected = ["old", "late", "new"] if "c" in order else ["old", "new"]
         return [] if found[0] == "old" and sorted(found) == sorted(expected) else found
 
@@ -324,7 +338,16 @@ class Interleaving:
             call(connection, "ff_delay_execution", delay_until_ms=self.world.now_ms, **override)
 
     def create(self) -> None:
-        create(self.world.creator, "late", lane_id=self.lane)
+        create(self.world.creator, "late", lane_id=self.lane, namespace="tenant")
+
+    def tend_the_namespace(self) -> None:
+        """What a claim for a namespace does to its floors after it has found too little."""
+        self.world.advance(RECHECK_MS)
+        self.world.db.execute(
+            "select flowfabric._ff_tend_namespace("
+            "array[%s], '{1}', 'tenant', '{}', true, flowfabric.ff_now_ms())",
+            [self.lane],
+        )
 
     def move(self, waits_ms: int) -> None:
         self.world.advance(waits_ms)
@@ -332,7 +355,14 @@ class Interleaving:
 
 
 @pytest.mark.parametrize(
-    ("way", "steps"), [("replay", "aammmm"), ("delay", "aammmm"), ("replay", "aaccmmmm")]
+    ("way", "steps"),
+    [
+        ("replay", "aammmm"),
+        ("delay", "aammmm"),
+        ("replay", "aaccmmmm"),
+        ("replay", "aannnnn"),
+        ("delay", "aannnnn"),
+    ],
 )
 def test_no_order_of_moves_announcements_and_late_commits_hides_work(
     connect: Connect, clock: Clock, way: str, steps: str

@@ -32,7 +32,7 @@ _EVENT_STREAMS = ("completion", "lease", "signal", "operator", "worker")
 #: or from settings, and where an attempt is stored.
 _NO_DATA = {
     "ff_exec_core": {"public_state", "attempt_is_deferred"},
-    "ff_lane_floor": {"due_at_ms"},
+    "ff_lane_floor": {"due_at_ms", "namespace", "side", "settled_from_xid"},
     "ff_lane_registry": {"home_partition", "waiters_until_ms"},
     "ff_waiter": {"at_once"},
 }
