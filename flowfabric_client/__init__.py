@@ -7,7 +7,8 @@
         ended = client.wait(created.execution_id)
 
 `Client` and `AsyncClient` have one method per public function of the engine, and `events`, `tail_stream` and
-`wait`; `Flow` builds a graph for `submit_flow`; `errors` has one exception per code. See docs/client.md.
+`wait`; `Flow` builds a graph for `submit_flow`; `errors` has one exception per code; `lock_order` sorts what
+one transaction changes. See docs/client.md.
 """
 
 from importlib import import_module
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from flowfabric_client.flow import Flow
     from flowfabric_client.frames import Frame
     from flowfabric_client.handle import Handle
+    from flowfabric_client.ordering import lock_order
 
 __all__ = [
     "AsyncClient",
@@ -34,6 +36,7 @@ __all__ = [
     "__version__",
     "errors",
     "events",
+    "lock_order",
     "rows",
 ]
 
@@ -46,6 +49,7 @@ _HOMES = {
     "Flow": "flow",
     "Frame": "frames",
     "Handle": "handle",
+    "lock_order": "ordering",
 }
 _MODULES = ("errors", "events", "rows")
 
