@@ -8,7 +8,7 @@
 
 `Client` and `AsyncClient` have one method per public function of the engine, and `events`, `tail_stream` and
 `wait`; `Flow` builds a graph for `submit_flow`, `Policy` has the rules of an execution; `errors` has one
-exception per code. See docs/client.md.
+exception per code; `lock_order` sorts what one transaction changes. See docs/client.md.
 """
 
 from importlib import import_module
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from flowfabric_client.flow import Flow
     from flowfabric_client.frames import Frame
     from flowfabric_client.handle import Handle
+    from flowfabric_client.ordering import lock_order
     from flowfabric_client.policy import Backoff, Policy, Retry, Routing, Streams, Timeouts
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "__version__",
     "errors",
     "events",
+    "lock_order",
     "rows",
 ]
 
@@ -60,6 +62,7 @@ _HOMES = {
     "Routing": "policy",
     "Streams": "policy",
     "Timeouts": "policy",
+    "lock_order": "ordering",
 }
 _MODULES = ("errors", "events", "rows")
 

@@ -329,11 +329,24 @@ class _NativeFailure:
     repeatable: bool
 
 
+_SAFE_ORDER = (
+    'If it makes several calls, make them in the order of docs/client.md, "Transactions of several calls",'
+    " or use the batch forms: create_executions, complete_executions, fail_executions, renew_leases,"
+    " submit_flow."
+)
+_CONCURRENCY_HINTS = {
+    "40P01": f"Repeat the transaction. {_SAFE_ORDER}",
+    "40001": f"Repeat the transaction, or run it in READ COMMITTED. {_SAFE_ORDER}",
+}
+
+
 def _kept_refusing(failure: _NativeFailure) -> FlowFabricError:
+    hint = _CONCURRENCY_HINTS.get(failure.sqlstate or "")
     return RetryExhaustedError(
-        f"retry_exhausted: {failure.message}",
+        f"retry_exhausted: {failure.message}" + (f". {hint}" if hint else ""),
         details={"attempts": failure.attempts, "last_sqlstate": failure.sqlstate},
         function=failure.function,
+        hint=hint,
     )
 
 

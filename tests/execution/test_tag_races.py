@@ -125,24 +125,34 @@ def test_tags_are_set_while_a_worker_holds_the_execution(connect: Connect, db: C
     assert tags_of(db) == {"app.run": "8"}
 
 
-def test_the_first_tags_of_an_installation_wait_for_each_other_and_later_ones_do_not(
+def test_the_first_tags_of_an_installation_do_not_wait_for_each_other_and_every_claim_has_them(
     connect: Connect, db: Connection
 ) -> None:
-    """Only then do claims begin to look for tags, and all of them must know."""
-    others = [f"{{fp:86}}:{UUID(int=number)}" for number in (1, 2, 3)]
-    for execution_id in others:
+    ids = [f"{{fp:86}}:{UUID(int=number)}" for number in (1, 2, 3)]
+    for execution_id in ids:
         create(db, execution_id)
-    first, second = connect(autocommit=False), connect()
-    tag(first, execution_id=others[0])
-    waiting = in_background(lambda: tag(second, execution_id=others[1]))
-    wait_until_blocked(db, second, by=first)
+    first, second = connect(autocommit=False), impatient(connect)
+    tag(first, execution_id=ids[0])
+    tag(second, execution_id=ids[1])
     first.rollback()
-    waiting.result()
-    tag(first, execution_id=others[0])
-    tag(impatient(connect), execution_id=others[2])
-    first.commit()
     worker = connect()
-    assert [claim(worker)["tags"] for _ in others] == [TAGS] * 3
+    assert [claim(worker)["tags"] for _ in ids[:2]] == [{}, TAGS]
+    tag(first, execution_id=ids[2])
+    first.commit()
+    assert claim(worker)["tags"] == TAGS
+    assert db.execute("select * from flowfabric.ff_check_invariants()").fetchall() == []
+
+
+def test_the_newest_of_the_first_tags_wins_wherever_it_was_put(connect: Connect, db: Connection) -> None:
+    create(db, payload=b"small", tags=Jsonb({"app.given": "1"}))
+    holder, tagger = connect(autocommit=False), connect()
+    holder.execute("select from flowfabric.ff_partition_config for no key update")
+    tag(tagger, {"app.run": "1"})
+    holder.rollback()
+    tag(tagger, {"app.run": "2"})
+    claimed = claim(db)
+    assert claimed["tags"] == {"app.given": "1", "app.run": "2"} == tags_of(db)
+    assert claimed["payload"] == b"small"
 
 
 # Who still waits
