@@ -45,7 +45,7 @@ begin
     exception when data_exception then
         null; -- The text is beyond the casts.
     end;
-    perform flowfabric._ff_raise(
+    perform flowfabric._ff_raise_with_hint(
         'invalid_input', p_fn,
         jsonb_build_object('field', 'execution_id', 'value', left(p_execution_id, 200), 'reason', case
             when p_execution_id is null then 'null'

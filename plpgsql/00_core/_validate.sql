@@ -23,7 +23,7 @@ returns void
 language plpgsql stable
 as $$
 begin
-    perform flowfabric._ff_raise(
+    perform flowfabric._ff_raise_with_hint(
         'invalid_input', p_fn,
         jsonb_build_object(
             'field', p_field, 'reason', case when p_value is null then 'null' else 'unknown' end,
@@ -136,7 +136,7 @@ language plpgsql stable
 as $$
 begin
     if not pg_has_role(flowfabric._ff_calling_role(), p_role, 'usage') then
-        perform flowfabric._ff_raise(
+        perform flowfabric._ff_raise_with_hint(
             'unauthorized', p_fn, jsonb_build_object('op', p_fn, 'role', p_role),
             format(
                 'Connect as a member of %I, or run as an administrator: grant %I to %I;', p_role, p_role,

@@ -423,16 +423,16 @@ $$;
 comment on function flowfabric._ff_error_sqlstate(text) is
 'Internal: the SQLSTATE of an error code; that of internal_error for a code the catalogue does not have.';
 
--- _ff_raise: refuse. Every typed error of the engine leaves through here.
+-- _ff_raise_with_hint: refuse, with a hint of its own where the case is known better than the catalogue knows it.
+-- Every typed error of the engine leaves through here.
 --
--- p_fn is the public function: a move passes on the name its caller gave it. p_hint replaces the sentence of the
--- catalogue where the case is known better. Volatile, because the planner may run a stable function to estimate a
--- condition, and a refusal must come from the call itself.
-create or replace function flowfabric._ff_raise(
+-- p_fn is the public function: a move passes on the name its caller gave it. Volatile, because the planner
+-- may run a stable function to estimate a condition, and a refusal must come from the call itself.
+create or replace function flowfabric._ff_raise_with_hint(
     p_code text,
     p_fn text,
-    p_detail jsonb default '{}',
-    p_hint text default null
+    p_detail jsonb,
+    p_hint text
 )
 returns void
 language plpgsql volatile
@@ -455,5 +455,22 @@ begin
 end;
 $$;
 
-comment on function flowfabric._ff_raise(text, text, jsonb, text) is
+comment on function flowfabric._ff_raise_with_hint(text, text, jsonb, text) is
+'Internal: raises a catalogued error with its SQLSTATE, the code as message, a JSON detail and a hint.';
+
+-- _ff_raise: refuse, with the hint of the catalogue. Its signature stays: a constraint of ff_exec_core needs it.
+create or replace function flowfabric._ff_raise(
+    p_code text,
+    p_fn text,
+    p_detail jsonb default '{}'
+)
+returns void
+language plpgsql volatile
+as $$
+begin
+    perform flowfabric._ff_raise_with_hint(p_code, p_fn, p_detail, null);
+end;
+$$;
+
+comment on function flowfabric._ff_raise(text, text, jsonb) is
 'Internal: raises a catalogued error with its SQLSTATE, the code as message, a JSON detail and a hint.';

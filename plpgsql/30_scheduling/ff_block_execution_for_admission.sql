@@ -31,7 +31,7 @@ begin
         perform flowfabric._ff_raise_not_eligible(v_exec, c_fn);
     end if;
     if v_eligibility is null then
-        perform flowfabric._ff_raise(
+        perform flowfabric._ff_raise_with_hint(
             'invalid_blocking_reason', c_fn, jsonb_build_object('blocking_reason', left(p_blocking_reason, 200)),
             'Set blocking_reason to one of: waiting_for_budget, waiting_for_quota, waiting_for_capable_worker,'
             ' paused_by_operator, paused_by_policy.');

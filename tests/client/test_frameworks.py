@@ -89,7 +89,9 @@ def test_rows_read_through_sqlalchemys_connection_are_the_same(session: Session,
     client.change_priority(execution_id, 3)
     inside = client_in(session)
     assert inside.describe_execution(execution_id) == client.describe_execution(execution_id)
-    assert inside.read_events("operator", "v1:0:0:0")[0].details == {"old_priority": 0, "new_priority": 3}
+    details = inside.read_events("operator", "v1:0:0:0")[0].details
+    assert details is not None
+    assert (details["old_priority"], details["new_priority"]) == (0, 3)
 
 
 def test_an_async_session_of_sqlalchemy(database: str, client: Client) -> None:
@@ -186,7 +188,9 @@ def test_rows_read_through_djangos_connection_are_the_same(
     django_connection.ensure_connection()
     inside = Client(django_connection.connection)
     assert inside.describe_execution(execution_id) == client.describe_execution(execution_id)
-    assert inside.read_events("operator", "v1:0:0:0")[0].details == {"old_priority": 0, "new_priority": 3}
+    details = inside.read_events("operator", "v1:0:0:0")[0].details
+    assert details is not None
+    assert (details["old_priority"], details["new_priority"]) == (0, 3)
     batch = inside.create_executions(["a", "b"], payloads=[b"\x00", None], tags=[{"app.x": "1"}, None])
     assert [item.outcome for item in batch] == ["created", "created"]
 

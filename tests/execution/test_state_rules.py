@@ -265,8 +265,7 @@ def test_of_all_combinations_exactly_those_of_the_specification_are_legal(db: Co
         from ({ALL_COMBINATIONS}) as v;
         create or replace function flowfabric._ff_broken_state_rule({DECLARATION})
         returns text language plpgsql as $$ begin return null; end $$;
-        create or replace function flowfabric._ff_raise(
-            p_code text, p_fn text, p_detail jsonb default '{{}}', p_hint text default null)
+        create or replace function flowfabric._ff_raise(p_code text, p_fn text, p_detail jsonb default '{{}}')
         returns void language plpgsql as $$ begin return; end $$;
         create temporary table judged as
         select
