@@ -244,7 +244,7 @@ def hostile(lay_traps: LayTraps) -> Connection:
 
 @pytest.fixture
 def functions(db: Connection) -> list[Function]:
-    """What runs with the owner's rights; of what does not, the traps of a caller spoil only its own answer."""
+    """What runs with the owner's rights; elsewhere the traps of a caller spoil only its own answer."""
     own = "select from pg_proc where pronamespace = 'flowfabric'::regnamespace and prosecdef and proname = %s"
     return [
         function
