@@ -18,7 +18,10 @@ from flowfabric_client.install import migrate as run_migrate
     help="Install the clock that tests can move, or take it away. Default: keep what the installation has.",
 )
 @click.option(
-    "--owner", metavar="ROLE", help="Role that owns everything. Default: the schema's owner, else yourself."
+    "--owner",
+    metavar="ROLE",
+    help="Role that owns everything: you, or one that no other login can act as. Default: the schema's owner,"
+    " else you.",
 )
 @click.option(
     "--lock-timeout-ms",

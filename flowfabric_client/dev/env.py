@@ -51,7 +51,7 @@ def _server_version(dsn: str) -> int:
         require_connection_string(dsn)
     except ValueError:
         raise DevServerError(
-            f"{DSN_VARIABLE} is not a connection string that Postgres understands."
+            f"The server of {DSN_VARIABLE} cannot be reached: the value is not a connection string."
         ) from None
     try:
         timeout = conninfo_to_dict(dsn).get("connect_timeout", _CONNECT_TIMEOUT_S)

@@ -111,13 +111,15 @@ def migrate(
             server directly: a pooler in transaction mode would lose the lock and the settings of the session.
         with_test_clock: Whether the installation has the test clock; `None` keeps what it has.
         owner: The role that owns everything; by default the owner of the schema, or the connected role if
-            there is no schema yet.
+            there is no schema yet. Another role than the connected one must be one that no other login can
+            act as.
         lock_timeout_ms: How long a statement may wait for a lock of another session.
         force: Load the functions even if nothing changed.
         on_step: Is told what happens next, as a short phrase.
         sources: The SQL to install; by default that of this package.
 
     Raises:
+        UnsafeSchemaError: Another role could let code of its own run with the rights of this connection.
         InstallError: In one sentence, why it was refused or what failed.
     """
     say = on_step or _say_nothing

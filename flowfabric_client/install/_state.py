@@ -200,7 +200,7 @@ _FOREIGN_OBJECTS: LiteralString = """
                 select
                 from pg_class as c
                 where c.relnamespace = n.oid and c.relkind in ('r', 'p', 'v', 'm', 'S', 'f', 'c')
-                    and c.relname <> all (%s))
+                    and (c.relkind <> 'r' or c.relname <> all (%s)))
             or exists (select from pg_proc as p where p.pronamespace = n.oid)
             or exists (
                 select from pg_type as t where t.typnamespace = n.oid and t.typtype in ('e', 'd', 'r')))"""

@@ -221,6 +221,7 @@ def test_a_half_installed_schema_is_refused(
     [
         "create table flowfabric.parts (id integer)",
         "create view flowfabric.parts as select 1",
+        "create view flowfabric.yoyo_lock as select 1",
         "create function flowfabric.weave() returns integer language sql as 'select 1'",
         "create type flowfabric.pattern as enum ('plain', 'twill')",
     ],
