@@ -1,6 +1,6 @@
--- Undoes 0027.tags-apart: tags go back to where the functions of the release before look for them. A small payload moves
--- to its tags, because their claims that find it in the execution's row look for nothing else. The locks come first:
--- what is committed while they are waited for must be moved too. Their load makes the views anew.
+-- Undoes 0027.tags-apart: tags go back to where the functions of the release before look for them. A small payload
+-- moves to its tags, because a claim of theirs that finds it in the execution's row looks for nothing else. The locks
+-- come first: what is committed while they are waited for must be moved too. Their load makes the views anew.
 lock table flowfabric.ff_exec_core, flowfabric.ff_flow_core in access exclusive mode;
 drop view if exists flowfabric.ff_v_execution;
 drop view if exists flowfabric.ff_v_flow;

@@ -72,9 +72,9 @@ class Worker:
             listen: Be called by NOTIFY, on a connection of its own; False polls only.
             listen_dsn: Where to listen, if `dsn` leads to a pooler that cannot.
             run_ticks: Also run the engine's background scanners when they are due.
-            max_connections: Connections for claims, reports and scanners. Renewals have one more, and outcomes
-                whose rows other sessions hold another. Handlers have others, made when they are needed: one
-                for each that uses its context, a second for one that does so in a transaction.
+            max_connections: Connections for claims, reports and scanners. Renewals have one more, and
+                outcomes whose rows other sessions hold another. Handlers have others, made when they are
+                needed: one for each that uses its context, a second for one that does so in a transaction.
             prepare_statements: Whether to prepare statements that are used often. By default they are, unless
                 a pooler such as PgBouncer stands before the server; True for a pooler that can bear it, which
                 PgBouncer can since 1.21 with `max_prepared_statements`.

@@ -6,7 +6,7 @@
 -- Raises: invalid_input, flow_not_found, invalid_tag_key.
 -- Retry:  safe; a repeat changes nothing but the time of the last change.
 --
--- A caller may keep its transaction open for long. Ends of members must not wait for it, so the tags have their own row.
+-- A caller may keep its transaction open for long. Ends of members must not wait for it: the tags have their own row.
 -- Works on a cancelled flow too: tags are for people and filters, who look at it afterwards. A tag is never taken away.
 create or replace function flowfabric.ff_set_flow_tags(p_flow_id uuid, p_tags jsonb)
 returns flowfabric.ff_flow_tagging
