@@ -18,17 +18,21 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
 _LARGEST_NUMBER = 2**53 - 1
+# 1000 years.
+_LONGEST_MS = 31_536_000_000_000
 _DEFAULT_JITTER = 0.2
 
 # The kinds of fields, by the engine's names for them.
 _NUMBER = {"kind": "number"}
+_DURATION = {"kind": "duration"}
 _FRACTION = {"kind": "fraction"}
 _TEXT = {"kind": "text"}
 _TEXTS = {"kind": "texts"}
 _CAPABILITIES = {"kind": "capabilities"}
 _BACKOFF_TYPE = {"kind": "word", "legal": ("exponential", "fixed")}
 _OF_EXPONENTIAL = {"kind": "number", "variant": "exponential"}
-_OF_FIXED = {"kind": "number", "variant": "fixed"}
+_DELAY_OF_EXPONENTIAL = {"kind": "duration", "variant": "exponential"}
+_DELAY_OF_FIXED = {"kind": "duration", "variant": "fixed"}
 
 
 class _Document(Mapping[str, Any]):
@@ -82,8 +86,8 @@ def _texts(name: str, value: Any) -> tuple[str, ...]:
 def _check(member: Field[Any], value: Any) -> None:
     name, facts = member.name, member.metadata
     match facts["kind"]:
-        case "number" | "fraction":
-            largest = 1 if facts["kind"] == "fraction" else _LARGEST_NUMBER
+        case "number" | "duration" | "fraction" as kind:
+            largest = {"number": _LARGEST_NUMBER, "duration": _LONGEST_MS, "fraction": 1}[kind]
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise TypeError(f"{name} must be a number, not {value!r}")
             if not (math.isfinite(value) and 0 <= value <= largest):
@@ -104,13 +108,13 @@ class Backoff(_Document):
     """How long a retry waits: `Backoff.fixed(...)` or `Backoff.exponential(...)`, as `Backoff()` is."""
 
     type: Literal["exponential", "fixed"] = field(default="exponential", metadata=_BACKOFF_TYPE)
-    initial_delay_ms: float | None = field(default=None, metadata=_OF_EXPONENTIAL)
+    initial_delay_ms: float | None = field(default=None, metadata=_DELAY_OF_EXPONENTIAL)
     """Before the first retry; 1000 by default."""
-    max_delay_ms: float | None = field(default=None, metadata=_OF_EXPONENTIAL)
+    max_delay_ms: float | None = field(default=None, metadata=_DELAY_OF_EXPONENTIAL)
     """No retry waits longer; 60 000 by default."""
     multiplier: float | None = field(default=None, metadata=_OF_EXPONENTIAL)
     """By how much each delay is longer than the last one; 2 by default."""
-    delay_ms: float | None = field(default=None, metadata=_OF_FIXED)
+    delay_ms: float | None = field(default=None, metadata=_DELAY_OF_FIXED)
     """Before every retry; 1000 by default."""
     jitter: float | None = field(default=_DEFAULT_JITTER, metadata=_FRACTION)
     """The part of a delay, from 0 to 1, of which a random share is taken off."""
@@ -151,7 +155,7 @@ class Retry(_Document):
 class Timeouts(_Document):
     """How long an attempt may take."""
 
-    attempt_timeout_ms: int | None = field(default=None, metadata=_NUMBER)
+    attempt_timeout_ms: int | None = field(default=None, metadata=_DURATION)
     """The execution expires when an attempt takes longer; no limit by default."""
 
 
@@ -167,7 +171,7 @@ class Routing(_Document):
 class Streams(_Document):
     """What is kept of the execution when it has ended."""
 
-    retention_ttl_ms: int | None = field(default=None, metadata=_NUMBER)
+    retention_ttl_ms: int | None = field(default=None, metadata=_DURATION)
     """How long an ended execution is kept; the setting `default_retention_ms` by default."""
 
 
@@ -189,7 +193,7 @@ class Policy(_Document):
     """How often it may be replayed; 10 by default."""
     max_signals_per_execution: int | None = field(default=None, metadata=_NUMBER)
     """How many signals it takes; 0 for any number."""
-    dedup_window_ms: int | None = field(default=None, metadata=_NUMBER)
+    dedup_window_ms: int | None = field(default=None, metadata=_DURATION)
     """How long its idempotency key counts; 86 400 000 by default."""
     stream_policy: Streams | None = field(default=None, metadata={"kind": "object", "document": Streams})
     """What is kept of it when it has ended."""

@@ -38,9 +38,10 @@ def test_the_table_has_the_fields_of_the_engine(db: Connection) -> None:
 
 
 def test_the_programs_run_and_those_in_sql_do_the_same(
-    database: str, db: Connection, capsys: pytest.CaptureFixture[str]
+    database: str, db: Connection, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names: dict[str, Any] = {"dsn": database}
+    monkeypatch.setenv("FLOWFABRIC_DSN", database)
+    names: dict[str, Any] = {}
     with Client(database) as client:
         client.create_execution("claimed first", priority=9)
         for program in blocks("python"):

@@ -20,6 +20,7 @@ declare
     c_fn constant text := 'ff_delete_event_cursor';
     v_consumer flowfabric.ff_event_consumer;
 begin
+    perform flowfabric._ff_check_reason(p_reason, 'reason', c_fn);
     v_consumer := flowfabric._ff_lock_event_consumer(p_consumer, p_stream, c_fn);
     if v_consumer.consumer_name is null then
         return row('not_stored')::flowfabric.ff_outcome;

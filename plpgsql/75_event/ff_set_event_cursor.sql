@@ -28,6 +28,7 @@ declare
     v_new_cursor text;
     v_now_ms bigint;
 begin
+    perform flowfabric._ff_check_reason(p_reason, 'reason', c_fn);
     v_consumer := flowfabric._ff_lock_event_consumer(p_consumer, p_stream, c_fn);
     v_cursor := flowfabric._ff_parse_event_cursor(p_cursor, c_fn);
     perform flowfabric._ff_check_cursor_is_reached(v_cursor, p_cursor, c_fn);

@@ -77,7 +77,8 @@ def test_each_scanner_has_a_transaction_of_its_own(engine: Engine, connect: Conn
 
 def test_a_scanner_that_always_has_more_keeps_no_other_waiting(engine: Engine, connect: Connect) -> None:
     """Of ten thousand executions to delete one goes per round."""
-    engine.db.execute("select flowfabric.ff_create_executions(array_fill('test'::text, array[1000]))")
+    for _ in range(10):
+        engine.db.execute("select flowfabric.ff_create_executions(array_fill('test'::text, array[1000]))")
     engine.db.execute(
         """
         update flowfabric.ff_exec_core

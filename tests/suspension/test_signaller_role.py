@@ -43,6 +43,7 @@ HARMLESS = frozenset(
         "ff_parse_execution_id",
         "ff_format_execution_id",
         "ff_list_error_codes",
+        "ff_timestamp",
     }
 )
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from flowfabric_client import AsyncClient, Backoff, Client, Policy, Retry
+from flowfabric_client import Backoff, Client, Policy, Retry
 from flowfabric_client.worker import Context, PermanentError, SyncContext, Worker, events
+from flowfabric_client.worker.reporting import Reporter
 from tests.worker.flavours import Flavour
 from tests.worker.support import FAST, create, describe, lose_an_answer, running, wait_for_state
 
@@ -156,7 +157,7 @@ def test_a_transaction_that_was_not_committed_is_retried(database: str, client: 
 def test_a_report_whose_answer_was_lost_is_retried_once(
     database: str, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers = lose_an_answer(monkeypatch, AsyncClient, "fail_executions")
+    answers = lose_an_answer(monkeypatch, Reporter, "_end_one")
     worker = Worker(database, **FAST)
 
     @worker.handler("bad", retries=5, backoff=Backoff.fixed(3_600_000))

@@ -1017,7 +1017,7 @@ def test_the_next_round_comes_at_once_only_while_something_is_left(
             blocking_reason = 'none', terminal_at_ms = 0
         """
     )
-    db.execute("update flowfabric.ff_scanner set batch_limit = 20 where scanner = 'retention'")
+    db.execute("update flowfabric.ff_scanner set batch_limit = 5 where scanner = 'retention'")
     create(client, "asks")
     with running(worker) as run:
         run.wait_for(events.Completed)
