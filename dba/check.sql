@@ -51,7 +51,8 @@ with documented (roles, functions) as (
         ff_list_pending_waitpoints ff_list_scanner_failures ff_list_scanners ff_list_settings
         ff_list_suspended ff_list_waitpoint_hmac_kids ff_list_workers ff_metrics ff_queue_stats
         ff_read_attempt_stream ff_read_events ff_read_execution_info ff_read_execution_state
-        ff_read_flow_summary ff_read_summary ff_resolve_execution_flow_id ff_scan_eligible ff_stream_status'),
+        ff_read_flow_summary ff_read_summary ff_resolve_execution_flow_id ff_scan_eligible ff_stream_status
+        ff_timestamp'),
     ('worker', '
         ff_append_frame ff_claim_execution ff_claim_next ff_claim_resumed_execution ff_complete_executions
         ff_create_pending_waitpoint ff_deregister_worker ff_fail_executions ff_heartbeat_worker ff_reclaim_execution
@@ -73,8 +74,7 @@ with documented (roles, functions) as (
         ff_boot_check ff_capabilities ff_flow_partition ff_get_budget_status ff_get_budget_usage
         ff_list_lanes ff_solo_partition'),
     ('producer worker signaller operator reader', '
-        ff_format_execution_id ff_list_error_codes ff_now_ms ff_parse_execution_id ff_ping ff_timestamp
-        ff_version'),
+        ff_format_execution_id ff_list_error_codes ff_now_ms ff_parse_execution_id ff_ping ff_version'),
     ('admin', '
         ff_initialize ff_set_partition_count ff_test_set_clock'),
     ('producer operator', '

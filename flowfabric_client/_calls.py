@@ -181,7 +181,7 @@ ROLES: dict[str, tuple[str, ...]] = {
     "ff_sweep_workers": ("operator",),
     "ff_test_set_clock": ("admin",),
     "ff_tick": ("operator", "worker"),
-    "ff_timestamp": ("operator", "producer", "reader", "signaller", "worker"),
+    "ff_timestamp": ("operator", "reader"),
     "ff_trim_retention": ("operator",),
     "ff_unblock_execution": ("operator",),
     "ff_update_progress": ("worker",),

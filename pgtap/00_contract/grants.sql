@@ -174,7 +174,7 @@ insert into specified values
     ('ff_test_set_clock', 'admin'),
     ('ff_tick', 'worker, operator'),
     ('ff_tick_loop', 'operator'),
-    ('ff_timestamp', 'every role'),
+    ('ff_timestamp', 'reader, operator'),
     ('ff_trim_retention', 'operator'),
     ('ff_unblock_execution', 'operator'),
     ('ff_update_progress', 'worker'),

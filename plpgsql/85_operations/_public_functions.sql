@@ -176,7 +176,7 @@ as $$
     ('ff_test_set_clock', '{admin}'),
     ('ff_tick', '{worker,operator}'),
     ('ff_tick_loop', '{operator}'),
-    ('ff_timestamp', '{producer,worker,signaller,operator,reader}'),
+    ('ff_timestamp', '{operator,reader}'),
     ('ff_trim_retention', '{operator}'),
     ('ff_unblock_execution', '{operator}'),
     ('ff_update_progress', '{worker}'),

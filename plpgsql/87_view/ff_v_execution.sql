@@ -1,7 +1,7 @@
 -- ff_v_execution: executions for people.
 --
 -- Views for people run with the rights of their owner and are barriers: a condition that might tell something about a
--- row is evaluated after the view has decided to show it. They call nothing but functions that every role may call,
+-- row is evaluated after the view has decided to show it. They call nothing but functions that readers may call,
 -- because those are checked against the reader: so the public state is spelled out here, which a test holds equal to
 -- _ff_public_state. None shows a payload, a result, a token, a key or a policy. Columns
 -- stand in the order in which people read them.

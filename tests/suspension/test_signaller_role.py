@@ -43,7 +43,6 @@ HARMLESS = frozenset(
         "ff_parse_execution_id",
         "ff_format_execution_id",
         "ff_list_error_codes",
-        "ff_timestamp",
     }
 )
 
