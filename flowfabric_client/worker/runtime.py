@@ -15,12 +15,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import psycopg
 
 from flowfabric_client import _calls
+from flowfabric_client._call import Call
 from flowfabric_client._sql import SqlSources
 from flowfabric_client.aio import AsyncClient
 from flowfabric_client.errors import (
@@ -47,6 +48,8 @@ from flowfabric_client.worker.signals import PermanentError
 
 _LOGGER = logging.getLogger("flowfabric.worker")
 
+T = TypeVar("T")
+
 LARGEST_CLAIM = 100
 CLAIMS_AT_ONCE = 2
 # While lost work keeps coming, fresh work is first in one of this many polls.
@@ -56,6 +59,7 @@ THIRD_LOOK_S = 0.1
 LONGEST_PAUSE_S = 30.0
 LOOP_LAG_WORTH_TELLING_S = 0.5
 HAND_BACK_WAIT_MS = 100
+REGISTRY_WAIT_MS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -666,17 +670,21 @@ class Runtime:
             nonlocal is_registered
             draining: bool | None = None
             if is_registered:
-                beat = await self._client.heartbeat_worker(options.instance_id, namespace=namespace)
+                beat = await self._ask_registry(
+                    _calls.heartbeat_worker(options.instance_id, namespace=namespace)
+                )
                 is_registered = beat.outcome == "refreshed"
                 draining = beat.draining
             if not is_registered:
-                registration = await self._client.register_worker(
-                    options.worker_id,
-                    options.instance_id,
-                    lanes=options.lanes,
-                    capabilities=options.capabilities,
-                    namespace=namespace,
-                    liveness_ttl_ms=liveness_ttl_ms,
+                registration = await self._ask_registry(
+                    _calls.register_worker(
+                        options.worker_id,
+                        options.instance_id,
+                        lanes=options.lanes,
+                        capabilities=options.capabilities,
+                        namespace=namespace,
+                        liveness_ttl_ms=liveness_ttl_ms,
+                    )
                 )
                 is_registered = True
                 draining = registration.draining
@@ -687,11 +695,17 @@ class Runtime:
             is_paused = bool(self._paused)
             try:
                 is_paused = await register_or_beat()
+            except HeldElsewhereError:
+                # An operator is about to say something about this worker, and has not committed.
+                return min(1.0, liveness_ttl_ms / 3000)
             finally:
                 self._pause(is_paused)
             return liveness_ttl_ms / 3000
 
         return step
+
+    async def _ask_registry(self, call: Call[T]) -> T:
+        return await ask(self._client, call, REGISTRY_WAIT_MS, key="worker_instance_id")
 
     def _pause(self, paused: bool) -> None:
         if paused != bool(self._paused):

@@ -4,7 +4,8 @@
 -- _ff_scan_executions, which takes them one by one: lock without waiting, read the clock, look again, act. Every public
 -- scanner carries `set lock_timeout = '100ms'`: a wait inside an item's action ends before the deadlock detector
 -- (1 s) would choose a victim, so a scanner never costs anybody else its transaction. A clause of the function rather
--- than set_config, which would leave the caller's transaction with the short timeout.
+-- than set_config, which would leave the caller's transaction with the short timeout. After one such wait the rest of a
+-- run waits 1 ms for each item: a budget that another session holds is wanted by many of them.
 
 create or replace function flowfabric._ff_check_scan_limit(p_limit integer, p_fn text)
 returns void
@@ -208,6 +209,10 @@ begin
                 -- A row that is busy costs nothing; a wait that ran into the timeout counts as a try.
                 v_tried := v_tried + v_is_locked::integer;
                 v_scan.skipped := v_scan.skipped + 1;
+                if v_is_locked then
+                    -- Ends with the clause of the public scanner.
+                    perform set_config('lock_timeout', '1ms', true);
+                end if;
             when others then
                 get stacked diagnostics v_detail = pg_exception_detail;
                 v_tried := v_tried + 1;

@@ -256,6 +256,34 @@ def test_a_worker_is_never_the_victim_of_a_scanner(reserved: Engine, connect: Co
     assert scan(reserved.db) == result(1)
 
 
+def test_many_items_that_want_a_held_budget_do_not_make_a_scanner_wait_for_each(
+    reserved: Engine, connect: Connect
+) -> None:
+    numbers = range(10, 60)
+    reserved.lease(*numbers)
+    reserved.db.execute(
+        """
+        insert into flowfabric.ff_budget_reservation (
+            budget_id, reservation_key, partition_key, execution_id, attempt_id, lease_epoch, dimensions,
+            amounts, reserved_at_ms)
+        select %(budget)s, e.execution_id, 86, e.execution_id, %(attempt)s, 1, '{tokens}', '{0}', 0
+        from unnest(%(executions)s::uuid[]) as e (execution_id)""",
+        {"budget": BUDGET, "attempt": ATTEMPT, "executions": [uuid(number) for number in numbers]},
+    )
+    reserved.db.execute(
+        "update flowfabric.ff_exec_core set open_reservation_count = 1 where execution_id = any (%s)",
+        [[uuid(number) for number in numbers]],
+    )
+    reserved.clock.advance(1000)
+    # Waits of 100 ms for each would take five seconds.
+    worker, scanner = connect(autocommit=False), connect(options="-c statement_timeout=2s")
+    worker.execute("select from flowfabric.ff_budget_policy for no key update")
+    assert scan(scanner) == result(1, skipped=51)
+    assert value(scanner, "select current_setting('lock_timeout')") == "0"
+    worker.rollback()
+    assert scan(scanner) == result(51)
+
+
 @pytest.fixture
 def member(engine: Engine) -> Engine:
     """A member of a flow whose attempt is overdue."""

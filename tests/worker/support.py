@@ -14,6 +14,7 @@ import pytest
 from flowfabric_client import Client, rows
 from flowfabric_client.errors import TransportError
 from flowfabric_client.worker import Worker, events
+from tests.support.cluster import Connection
 from tests.support.concurrency import Background, in_background, wait_until
 
 E = TypeVar("E")
@@ -91,6 +92,17 @@ def result_of(client: Client, execution_id: str) -> bytes | None:
 def last_attempt(client: Client, execution_id: str) -> rows.AttemptListing:
     """The newest attempt."""
     return max(client.list_attempts(execution_id), key=lambda attempt: attempt.attempt_index)
+
+
+def lock_waiter(db: Connection, query_part: str) -> bool:
+    """Whether a session waits for a lock in a call of this name."""
+    return bool(
+        db.execute(
+            "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+            " and query like %s",
+            [f"%{query_part}%"],
+        ).rowcount
+    )
 
 
 def lose_an_answer(

@@ -18,7 +18,15 @@ from flowfabric_client.worker.reporting import Reporter
 from tests.conftest import Connect
 from tests.support.cluster import Connection
 from tests.support.concurrency import wait_until
-from tests.worker.support import FAST, create, describe, lose_an_answer, running, wait_for_state
+from tests.worker.support import (
+    FAST,
+    create,
+    describe,
+    lock_waiter,
+    lose_an_answer,
+    running,
+    wait_for_state,
+)
 
 BUDGET, QUOTA = "tokens", "calls"
 
@@ -372,6 +380,35 @@ def test_one_held_row_costs_no_other_lease_however_few_connections_there_are(
             "the held ones ended",
         )
     assert attempts(client, *other_ids) == [1, 1, 1]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_an_operator_who_hesitates_over_a_worker_does_not_stop_it(
+    database: str, client: Client, connect: Connect, db: Connection, is_known: bool
+) -> None:
+    worker = Worker(
+        database, instance_id="worker-1", lease_ttl_ms=600, max_connections=1, listen=False, **FAST
+    )
+    worker.handler("work")(work)
+    operator = Client(connect(autocommit=False))
+    # The first look at a server takes locks of its own.
+    client.boot_check(1)
+    if not is_known:
+        client.register_worker("worker", "worker-1", lanes=["default"])
+        operator.drain_worker("worker-1")
+    with running(worker) as run:
+        if is_known:
+            create(client, "work")
+            run.wait_for(events.Completed)
+            operator.drain_worker("worker-1")
+        wait_until(
+            lambda: lock_waiter(db, "ff_heartbeat_worker" if is_known else "ff_register_worker"),
+            "a call found the row held",
+        )
+        client.create_executions(["work"] * 50)
+        run.wait_for(events.Completed, 50 + is_known)
+        operator.connection.commit()
+        assert run.wait_for(events.PausedByOperator)[0].is_paused
 
 
 def test_leases_whose_rows_are_free_again_are_renewed_although_another_stays_held(

@@ -27,6 +27,7 @@ from tests.worker.support import (
     create,
     describe,
     last_attempt,
+    lock_waiter,
     lose_an_answer,
     result_of,
     running,
@@ -52,16 +53,6 @@ class Gate:
         with self._lock:
             self.running.remove(ctx.execution_id)
         return "done"
-
-
-def lock_waiter(db: Connection, query_part: str) -> bool:
-    return bool(
-        db.execute(
-            "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-            " and query like %s",
-            [f"%{query_part}%"],
-        ).rowcount
-    )
 
 
 def terminate_everybody_else(db: Connection) -> int:
